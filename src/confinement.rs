@@ -236,8 +236,6 @@ pub struct SessionPlan {
     pub env: Vec<(String, String)>,
     /// The kinds of worker this session uses.
     pub confinements: Vec<Confinement>,
-    /// Kinds to keep forked and confined ahead of need, and how many of each.
-    pub warm: Vec<(String, usize)>,
     /// The operator accepts missing guarantees (`--allow-degraded`): go on where a mechanism is missing.
     pub allow_degraded: bool,
     /// Bytes that private folders may hold together.

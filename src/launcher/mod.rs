@@ -1,0 +1,210 @@
+//! **What this room is for:** the launcher: one small process a session that builds the namespaces and the view once and
+//! then forks a worker for each call. **Who may enter:** `main`, by its role switch. **Never done here:** threads, tokio,
+//! tool arguments, file content. **Where the proof is:** `tests/escape.rs`, `tests/ladder.rs`.
+//!
+//! Fork without exec is sound here because the process has one thread from its exec on and never holds content or
+//! secrets. When the supervisor ends, by whatever signal, its end of our socket closes; then this process ends, and being
+//! the first of the session's pid namespace it takes everything with it. (`PR_SET_PDEATHSIG` towards the supervisor would
+//! fire when a mere thread of it ends, so the socket is the tie.)
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::prctl;
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+
+use crate::confine::{self, Prepared};
+use crate::confinement::SessionPlan;
+use crate::sys::{self, Forked};
+use crate::wire::{self, message::FromLauncher, message::ToLauncher};
+use crate::worker;
+
+pub mod namespaces;
+pub mod view;
+
+/// The word in `argv[1]` that makes this program a launcher. Nothing is gained by using it: without a supervisor's
+/// socket on standard input it ends at once.
+pub const ROLE: &str = "--launcher";
+
+/// Runs the launcher; never returns to the caller's code.
+pub fn main() -> ! {
+    let status = match start() {
+        Ok(()) => 0,
+        Err(_) => 1, // The supervisor sees the end of the socket; there is nobody else to tell.
+    };
+    sys::exit_now(status)
+}
+
+fn start() -> io::Result<()> {
+    sys::close_all_but(&[])?;
+    let socket = io::stdin().as_fd().try_clone_to_owned()?;
+    let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    nix::unistd::dup2_stdin(&null)?;
+    nix::unistd::dup2_stdout(&null)?;
+    nix::unistd::dup2_stderr(&null)?;
+    // Its own session: a Ctrl-C at the terminal is the supervisor's to answer, not ours to die of.
+    nix::unistd::setsid()?;
+    // A process that is not dumpable cannot write its own uid_map (an unreadable image makes it so).
+    prctl::set_dumpable(true)?;
+    let socket = UnixStream::from(socket);
+    let Some((ToLauncher::Build(plan), _)) = wire::receive::<ToLauncher>(&socket)? else {
+        return Err(io::ErrorKind::InvalidData.into());
+    };
+    if nix::unistd::geteuid().is_root() {
+        nix::unistd::setgroups(&[])?;
+    }
+    let session = Session::build(*plan)?;
+    session.answer_built(&socket)?;
+    session.serve(&socket)
+}
+
+struct Session {
+    plan: SessionPlan,
+    made: namespaces::Made,
+    view: bool,
+    missing: Vec<String>,
+    prepared: HashMap<String, Result<Prepared, String>>,
+}
+
+impl Session {
+    fn build(plan: SessionPlan) -> io::Result<Session> {
+        let mut made = namespaces::leave(plan.network);
+        if made.has("mnt") {
+            match namespaces::into_pid_namespace() {
+                Ok(()) => made.names.push("pid".to_owned()),
+                Err(error) => made.missing.push(format!("namespace pid: {error}")),
+            }
+        } else {
+            made.missing.push("namespace pid: not tried without the others".to_owned());
+        }
+        let mut missing = std::mem::take(&mut made.missing);
+        if made.has("net")
+            && let Err(error) = sys::loopback_up()
+        {
+            missing.push(format!("loopback: {error}"));
+        }
+        let view = made.has("mnt") && made.has("pid");
+        if view && let Err(error) = view::build(&plan) {
+            // Half a view is none: nothing may run in it.
+            return Session::answer_broken(error.to_string(), plan, made);
+        }
+        if !view {
+            missing.push("view: no private view of the file system without a mount namespace".to_owned());
+        }
+        let prepared = plan
+            .confinements
+            .iter()
+            .map(|kind| {
+                let prepared = confine::prepare(kind.clone(), view, plan.allow_degraded);
+                (kind.profile.clone(), prepared.map_err(|broken| broken.to_string()))
+            })
+            .collect();
+        Ok(Session { plan, made, view, missing, prepared })
+    }
+
+    fn answer_broken(why: String, plan: SessionPlan, made: namespaces::Made) -> io::Result<Session> {
+        let refused = plan.confinements.iter().map(|kind| (kind.profile.clone(), Err(why.clone()))).collect();
+        Ok(Session { plan, made, view: false, missing: vec![why], prepared: refused })
+    }
+
+    fn answer_built(&self, socket: &UnixStream) -> io::Result<()> {
+        let built =
+            FromLauncher::Built { namespaces: self.made.names.clone(), view: self.view, missing: self.missing.clone() };
+        wire::send(socket, &built, &[])
+    }
+
+    fn serve(&self, socket: &UnixStream) -> io::Result<()> {
+        let mut children = SigSet::empty();
+        children.add(Signal::SIGCHLD);
+        children.thread_block()?;
+        let ended = SignalFd::with_flags(&children, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+        loop {
+            let mut ready =
+                [PollFd::new(socket.as_fd(), PollFlags::POLLIN), PollFd::new(ended.as_fd(), PollFlags::POLLIN)];
+            match poll(&mut ready, PollTimeout::NONE) {
+                Err(nix::Error::EINTR) => continue,
+                other => other?,
+            };
+            let [asked, died] = ready.map(|one| one.revents().unwrap_or(PollFlags::empty()));
+            if died.contains(PollFlags::POLLIN) {
+                while ended.read_signal()?.is_some() {}
+                reap();
+            }
+            if !asked.is_empty() {
+                match wire::receive::<ToLauncher>(socket)? {
+                    None => return Ok(()),
+                    Some((request, _)) => self.answer(socket, &ended, request)?,
+                }
+            }
+        }
+    }
+
+    fn answer(&self, socket: &UnixStream, ended: &SignalFd, request: ToLauncher) -> io::Result<()> {
+        match request {
+            ToLauncher::Build(_) => Err(io::ErrorKind::InvalidData.into()),
+            ToLauncher::Spawn { ticket, profile } => {
+                match self.spawn(&profile, &[socket.as_raw_fd(), ended.as_fd().as_raw_fd()]) {
+                    Ok((worker, pidfd)) => {
+                        wire::send(socket, &FromLauncher::Worker { ticket }, &[worker.as_fd(), pidfd.as_fd()])
+                    }
+                    Err(why) => wire::send(socket, &FromLauncher::Failed { ticket, why }, &[]),
+                }
+            }
+            ToLauncher::Cover { ticket, masks } => {
+                let failed = if self.view {
+                    masks.iter().filter_map(|mask| view::cover(mask).err().map(|error| error.to_string())).collect()
+                } else {
+                    vec!["there is no private view to cover anything in".to_owned()]
+                };
+                wire::send(socket, &FromLauncher::Covered { ticket, failed }, &[])
+            }
+        }
+    }
+
+    fn spawn(&self, profile: &str, not_for_workers: &[i32]) -> Result<(UnixStream, OwnedFd), String> {
+        let prepared = match self.prepared.get(profile) {
+            Some(Ok(prepared)) => prepared,
+            Some(Err(why)) => return Err(why.clone()),
+            None => return Err(format!("no such profile in this session: {profile}")),
+        };
+        let programs = prepared.confinement.programs;
+        let namespaces = if programs && self.view { libc::CLONE_NEWPID | libc::CLONE_NEWNS } else { 0 };
+        let (ours, theirs) = UnixStream::pair().map_err(|error| error.to_string())?;
+        match sys::fork_into(namespaces).map_err(|error| format!("fork: {error}"))? {
+            Forked::Child => {
+                let _ = (
+                    not_for_workers.iter().try_for_each(|fd| nix::unistd::close(*fd)),
+                    nix::unistd::close(ours.as_raw_fd()),
+                );
+                let seat = worker::Seat {
+                    socket: theirs,
+                    prepared,
+                    plan: &self.plan,
+                    namespaces: self.made.names.clone(),
+                    view: self.view,
+                    own_pid_namespace: namespaces != 0,
+                };
+                worker::main(seat)
+            }
+            Forked::Parent(pid) => {
+                let pidfd = sys::pidfd_open(pid).map_err(|error| format!("pidfd: {error}"))?;
+                Ok((ours, pidfd))
+            }
+        }
+    }
+}
+
+/// Collects every child that has ended: workers, and as the first process of the namespace whatever was left to us.
+fn reap() {
+    while let Ok(status) = waitpid(Pid::from_raw(-1), Some(WaitPidFlag::WNOHANG)) {
+        if status == WaitStatus::StillAlive {
+            return;
+        }
+    }
+}
