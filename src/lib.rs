@@ -7,6 +7,8 @@ pub mod confine;
 pub mod confinement;
 pub mod launcher;
 pub mod limits;
+pub mod path;
+pub mod supervisor;
 pub mod sys;
 pub mod tools;
 pub mod verdict;
