@@ -6,5 +6,8 @@ pub mod call;
 pub mod confine;
 pub mod confinement;
 pub mod limits;
+pub mod profile;
+pub mod sys;
+pub mod sysnum;
 pub mod tools;
 pub mod verdict;
