@@ -316,7 +316,7 @@ pub fn loopback_up() -> io::Result<()> {
 /// What the kernel or the filter says to `keyctl` with an operation that does not exist: our filters answer `EPERM`, the
 /// kernel `EOPNOTSUPP` (or `ENOSYS` where keyrings are not built in). Returns the errno, 0 for success.
 #[must_use]
-pub fn keyctl_errno() -> i32 {
+pub fn keyctl_canary() -> i32 {
     // JUSTIFICATION: a canary for seccomp must be a call that means nothing and that only our filter answers so.
     // SAFETY: the operation number is not assigned; the kernel reads no argument.
     let result = unsafe { libc::syscall(libc::SYS_keyctl, 0xffff_usize, 0usize, 0usize, 0usize, 0usize) };
@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn the_canary_is_not_stopped_outside() {
-        assert_ne!(keyctl_errno(), libc::EPERM, "no filter of ours is in force in a test");
+        assert_ne!(keyctl_canary(), libc::EPERM, "no filter of ours is in force in a test");
     }
 
     #[test]

@@ -155,7 +155,7 @@ fn read_back(prepared: &Prepared, ruled: bool, facts: &mut Facts) {
     let canary = Path::new(if prepared.view { CANARY } else { "/" });
     facts.no_new_privs = prctl::get_no_new_privs().unwrap_or(false);
     facts.capabilities_empty = caps::are_empty();
-    facts.seccomp = prepared.filters.is_some() && sys::keyctl_errno() == libc::EPERM;
+    facts.seccomp = prepared.filters.is_some() && seccomp::canary();
     let stopped = matches!(
         open(canary, OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK, Mode::empty()),
         Err(nix::Error::EACCES)

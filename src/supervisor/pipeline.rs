@@ -9,7 +9,7 @@ use nix::sys::stat::fstat;
 use serde_json::{Map, Value};
 
 use super::spawn::Worker;
-use super::{Supervisor, enforce};
+use super::{No, Supervisor, enforce};
 use crate::access::{Access, Right};
 use crate::call::{Code, Outcome, RawArgs, Refusal, ToolCall, ToolOptions, ToolResult};
 use crate::confinement::Enforcement;
@@ -44,14 +44,14 @@ impl Supervisor {
             None => self.elsewhere(&call).await,
             Some(entry) => {
                 let served = self.serve(entry, call.args, &mut road).await;
-                (Some(entry.spec.name.to_owned()), served.unwrap_or_else(Outcome::from))
+                (Some(entry.spec.name.to_owned()), served.unwrap_or_else(No::into_outcome))
             }
         };
         let enforcement = road.map(|road: Road| road.enforcement).unwrap_or_default();
         ToolResult { call_id, id: call.id, tool, outcome: super::cap::outcome(outcome), enforcement }
     }
 
-    async fn serve(&self, entry: &'static Entry, raw: RawArgs, road: &mut Option<Road>) -> Result<Outcome, Refusal> {
+    async fn serve(&self, entry: &'static Entry, raw: RawArgs, road: &mut Option<Road>) -> Result<Outcome, No> {
         let name = entry.spec.name;
         let given = match raw {
             RawArgs::Object(map) => map,
@@ -59,14 +59,14 @@ impl Supervisor {
                 Ok(map) => map,
                 Err(refusal) if refusal.code == Code::InvalidJson => {
                     let start: String = text.chars().take(2000).collect();
-                    return Ok(Outcome::from(refusal).detail("INVALID_JSON", start));
+                    return Err(No::from(refusal).detail("INVALID_JSON", start));
                 }
-                Err(refusal) => return Err(refusal),
+                Err(refusal) => return Err(refusal.into()),
             },
         };
         let args = args::validate(name, given, entry.spec.args, &self.features())?;
         if let Some(reason) = self.unavailable(name) {
-            return Err(Refusal::new(Code::Unavailable, reason));
+            return Err(Refusal::new(Code::Unavailable, reason).into());
         }
         let plan = (entry.plan)(&args)?;
         let enforcement = Enforcement { profile: entry.spec.profile.to_owned(), ..Enforcement::default() };
@@ -77,11 +77,12 @@ impl Supervisor {
             }
         }
         Err(Refusal::new(Code::Stale, "a path changed each time it was about to be opened")
-            .hint("something else keeps renaming it; wait until that is done and call again"))
+            .hint("something else keeps renaming it; wait until that is done and call again")
+            .into())
     }
 
     /// `None`: what was resolved is not what the worker's view shows; resolve again.
-    async fn attempt(&self, road: &mut Road) -> Result<Option<Outcome>, Refusal> {
+    async fn attempt(&self, road: &mut Road) -> Result<Option<Outcome>, No> {
         let resolved = self.resolve_all(&road.plan)?;
         road.subject = resolved.first().map(|(resolved, _)| resolved.rel.clone());
         self.judge(road, &resolved).await?;
@@ -92,10 +93,10 @@ impl Supervisor {
         }
         let options = self.options_for(road);
         if let (Some(known), Some(path)) = (self.must_be_read(road, &options), &road.subject) {
-            return Err(known).or_else(|refusal: Refusal| Ok(Some(Outcome::from(refusal).detail("path", path.clone()))));
+            return Err(No::from(known).detail("path", path.clone()));
         }
         if road.background() {
-            return self.start_daemon(road, paths, descriptors, options).await.map(Some);
+            return Ok(Some(self.start_daemon(road, paths, descriptors, options).await?));
         }
         self.before_programs(road).await?;
         let mut worker = self.enter(road).await?;
@@ -123,25 +124,25 @@ impl Supervisor {
         plan.paths
             .iter()
             .map(|(claim, need)| {
-                let resolved = path::resolve(&self.root, claim).map_err(|error| error.to_refusal(claim))?;
+                let resolved = path::resolve(&self.ground.root, claim).map_err(|error| error.to_refusal(claim))?;
                 Ok((resolved, *need))
             })
             .collect()
     }
 
-    async fn judge(&self, road: &Road, resolved: &[(Resolved, Need)]) -> Result<(), Refusal> {
+    async fn judge(&self, road: &Road, resolved: &[(Resolved, Need)]) -> Result<(), No> {
         let mut accesses: Vec<Access> = resolved.iter().map(|(resolved, need)| access(resolved, *need)).collect();
         accesses.extend(road.plan.command.clone().map(Access::Command));
         let spec = &road.entry.spec;
         let request = Request { tool: spec.name, class: spec.class, asks: spec.asks, accesses: &accesses };
         match policy::decide(&self.policy, &request) {
-            Decision::Deny(refusal) => return Err(refusal),
-            Decision::Ask(reason) => return Err(super::approval_required(spec.name, &reason)),
+            Decision::Deny(refusal) => return Err(refusal.into()),
+            Decision::Ask(reason) => return Err(super::approval_required(spec.name, &reason).into()),
             Decision::Allow(_) => {}
         }
         for (resolved, need) in resolved {
             self.same_file_as_a_denied_one(resolved).await?;
-            check_kind(resolved, *need, &|rel, is_dir| self.sets.deny.matched(rel, is_dir).is_some(), &self.root)?;
+            check_kind(resolved, *need, &|rel, is_dir| self.ground.sets.deny.matched(rel, is_dir).is_some(), &self.ground.root)?;
         }
         Ok(())
     }
@@ -157,7 +158,7 @@ impl Supervisor {
     }
 
     fn door_path(&self, resolved: &Resolved, need: Need, descriptors: &mut Vec<OwnedFd>) -> Result<DoorPath, Refusal> {
-        let absolute = if resolved.rel == "." { self.root.real().to_path_buf() } else { self.root.real().join(&resolved.rel) };
+        let absolute = if resolved.rel == "." { self.ground.root.real().to_path_buf() } else { self.ground.root.real().join(&resolved.rel) };
         let (dev, ino) = resolved.facts().map_or((0, 0), |facts| (facts.dev, facts.ino));
         let mut door = DoorPath {
             open: resolved.rel.clone(),
@@ -185,7 +186,7 @@ impl Supervisor {
             door.descriptor = true;
         }
         if let Need::WriteFile { .. } = need {
-            let (parent, name) = resolved.open_parent(&self.root).map_err(|error| error.to_refusal(&resolved.rel))?;
+            let (parent, name) = resolved.open_parent(&self.ground.root).map_err(|error| error.to_refusal(&resolved.rel))?;
             let folder = fstat(&parent).map_err(|error| no_access(error.into()))?;
             (door.dev, door.ino) = (folder.st_dev, folder.st_ino);
             match &resolved.target {
@@ -293,7 +294,7 @@ fn check_kind(
     need: Need,
     hidden: &dyn Fn(&str, bool) -> bool,
     root: &path::Root,
-) -> Result<(), Refusal> {
+) -> Result<(), No> {
     let shown = path::shown(&resolved.rel);
     let Some(facts) = resolved.facts() else {
         return match need {
@@ -302,7 +303,7 @@ fn check_kind(
         };
     };
     let wrong = |what: &str, hint: &str| {
-        Err(Refusal::new(Code::NotRegular, format!("{shown} is {what}")).hint(hint))
+        Err(Refusal::new(Code::NotRegular, format!("{shown} is {what}")).hint(hint).into())
     };
     match (need, facts.kind) {
         (Need::ReadFile | Need::WriteFile { .. }, Kind::File)
@@ -318,14 +319,13 @@ fn check_kind(
     }
 }
 
-fn not_found(resolved: &Resolved, hidden: &dyn Fn(&str, bool) -> bool, root: &path::Root) -> Refusal {
+fn not_found(resolved: &Resolved, hidden: &dyn Fn(&str, bool) -> bool, root: &path::Root) -> No {
     let shown = path::shown(&resolved.rel);
     let similar = path::similar(root, &resolved.rel, &|rel| hidden(rel, false) || hidden(rel, true));
     let refusal = Refusal::new(Code::NotFound, format!("{shown} is not there"));
     if similar.is_empty() {
-        refusal.hint("list the folder with ls, or find the name with glob")
-    } else {
-        let names: Vec<String> = similar.iter().map(|name| path::shown(name)).collect();
-        refusal.hint(format!("similar names there: {}", names.join(", ")))
+        return refusal.hint("list the folder with ls, or find the name with glob").into();
     }
+    let names: Vec<String> = similar.iter().map(|name| path::shown(name)).collect();
+    No::from(refusal.hint(format!("similar names there: {}", names.join(", ")))).detail("similar", similar)
 }

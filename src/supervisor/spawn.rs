@@ -258,6 +258,11 @@ impl Worker {
         message
     }
 
+    /// Both ends, for who waits and talks at once.
+    pub fn halves(&mut self) -> (&mut Reader, &mut Writer) {
+        (&mut self.reader, &mut self.writer)
+    }
+
     /// Sends a message with descriptors.
     ///
     /// # Errors

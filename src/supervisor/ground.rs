@@ -1,0 +1,311 @@
+//! **What this room is for:** what a session stands on: the workspace, what a scan knows of it, and the launcher with the
+//! plan it is given. **Who may enter:** `supervisor`. **Never done here:** judging calls. **Where the proof is:**
+//! `tests/escape.rs`, `tests/ladder.rs`.
+
+use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
+
+use tokio::sync::{Mutex, MutexGuard, OnceCell};
+
+use super::{No, SessionKind, Supervisor, enforce, masks, spawn, watch};
+use crate::call::{Code, Refusal, ToolOptions};
+use crate::confinement::{Mask, NetworkMode, Place, SessionPlan};
+use crate::limits::SCAN_ENTRIES;
+use crate::path::{Resolved, Root, Scan, ScanSets};
+use crate::policy::Policy;
+use crate::profile::{self, EnvironmentFacts, HostKind, SessionFacts, ViewFacts};
+
+/// Where the private home stands when the workspace itself is the user's home.
+const OTHER_HOME: &str = "/run/home";
+
+/// What calls, daemons and the watch share.
+#[derive(Debug)]
+pub(super) struct Ground {
+    pub root: Root,
+    pub home: PathBuf,
+    pub sets: ScanSets,
+    /// `.stockade` was there when the session began; else a program that makes it has it taken away again.
+    pub had_settings: bool,
+    pub launcher: OnceCell<Result<spawn::Launcher, Refusal>>,
+    scan: Mutex<Option<Scan>>,
+}
+
+impl Ground {
+    pub fn new(root: Root, home: PathBuf, sets: ScanSets) -> Ground {
+        let had_settings = std::fs::symlink_metadata(root.real().join(".stockade")).is_ok();
+        Ground { root, home, sets, had_settings, launcher: OnceCell::new(), scan: Mutex::new(None) }
+    }
+
+    /// What is known of the names in the workspace; scans when nothing is known yet.
+    ///
+    /// # Errors
+    /// `cannot_enforce`: with names unknown nothing can be promised about denied ones.
+    pub async fn scan(&self) -> Result<MutexGuard<'_, Option<Scan>>, Refusal> {
+        let mut scan = self.scan.lock().await;
+        if scan.is_none() {
+            *scan = Some(Scan::new(&self.root, &self.sets, SCAN_ENTRIES).map_err(scan_failed)?);
+        }
+        Ok(scan)
+    }
+
+    /// Looks what has changed and covers denied and protected names that are new. Returns what else changed.
+    ///
+    /// # Errors
+    /// `cannot_enforce`: a name is denied and could not be covered.
+    pub async fn cover_new_names(&self) -> Result<Vec<crate::path::StartupChange>, Refusal> {
+        let mut guard = self.scan().await?;
+        let Some(scan) = guard.as_mut() else { return Ok(Vec::new()) };
+        let changes = scan.refresh(&self.root, &self.sets).map_err(scan_failed)?;
+        let new: Vec<Mask> = masks::of_found(&self.root, changes.new_denied.iter(), changes.new_protected.iter());
+        if let (Some(Ok(launcher)), false) = (self.launcher.get(), new.is_empty()) {
+            let failed = launcher.cover(new).await.map_err(|why| enforce::cannot_enforce(&[why]))?;
+            // A name that is gone again is no longer to be covered.
+            let left: Vec<String> = failed.into_iter().filter(|why| !why.contains("os error 2)")).collect();
+            if !left.is_empty() && launcher.built.view {
+                return Err(enforce::cannot_enforce(&left));
+            }
+        }
+        Ok(changes.startup)
+    }
+}
+
+fn scan_failed(error: crate::path::ScanError) -> Refusal {
+    enforce::cannot_enforce(&[format!("denied names: {error}")])
+}
+
+impl Supervisor {
+    /// The session's launcher; builds the session when this is the first need of it.
+    pub(super) async fn launcher(&self, profile: &str) -> Result<&spawn::Launcher, Refusal> {
+        let built = self.ground.launcher.get_or_init(|| self.build(profile)).await;
+        built.as_ref().map_err(Clone::clone)
+    }
+
+    async fn build(&self, profile: &str) -> Result<spawn::Launcher, Refusal> {
+        if profile == "shell" || self.policy.is_strict() {
+            if let Some(refusal) = enforce::never_for_programs(self.policy.required()) {
+                return Err(refusal);
+            }
+        }
+        let started = self.started.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let refused = |why: String| enforce::cannot_enforce(&[why]);
+        let started = match started {
+            Some(Ok(started)) => started,
+            Some(Err(error)) => return Err(refused(format!("the launcher cannot be started: {error}"))),
+            None => return Err(refused("the launcher has ended".to_owned())),
+        };
+        // One call of a built-in tool is handed its file; only what starts programs needs every mask.
+        let single = self.settings.kind == SessionKind::Call;
+        let masks = if single && profile != "shell" { Vec::new() } else { self.masks().await? };
+        let plan = self.plan(masks, if single { Some(profile) } else { None })?;
+        let launcher = started.build(plan).await.map_err(refused)?;
+        if !single && self.settings.kind != SessionKind::Run {
+            launcher.warm("read", 2).await;
+            launcher.warm("shell", 1).await;
+        }
+        Ok(launcher)
+    }
+
+    async fn masks(&self) -> Result<Vec<Mask>, Refusal> {
+        let guard = self.ground.scan().await?;
+        let mut masks = Vec::new();
+        if let Some(scan) = guard.as_ref() {
+            masks.extend(masks::of_found(&self.ground.root, scan.denied.iter(), scan.protected.iter()));
+            if !scan.unreadable.is_empty() && self.policy.is_strict() {
+                let first = scan.unreadable.first().map(|path| path.display().to_string()).unwrap_or_default();
+                return Err(enforce::cannot_enforce(&[format!("denied names: the folder {first} cannot be read")]));
+            }
+        }
+        Ok(masks)
+    }
+
+    fn plan(&self, masks: Vec<Mask>, only: Option<&str>) -> Result<SessionPlan, Refusal> {
+        let fault = |error: profile::ProfileError| enforce::cannot_enforce(&[error.to_string()]);
+        let root = self.ground.root.real().to_path_buf();
+        let extra_read = self.trees(self.policy.read_trees())?;
+        let extra_write = self.trees(self.policy.write_trees())?;
+        let network = self.policy.network();
+        let view_facts = ViewFacts {
+            root: root.clone(),
+            home: self.ground.home.clone(),
+            extra_read: extra_read.clone(),
+            extra_write: extra_write.clone(),
+            network,
+        };
+        let mut view = profile::places(&view_facts, &host_kind).map_err(fault)?;
+        let home = if root == self.ground.home { PathBuf::from(OTHER_HOME) } else { self.ground.home.clone() };
+        if root == self.ground.home {
+            view.places.push(Place::Private { at: home.clone(), mode: 0o700 });
+        }
+        let mut all = view.masks;
+        all.extend(masks::of_system(self.policy.deny_texts().iter(), &self.ground.home));
+        all.extend(masks::of_trees(&extra_write, &self.ground.sets, &root));
+        all.extend(masks);
+        all.retain(|mask| !self.is_lifted(mask));
+        masks::tidy(&mut all);
+        let facts = SessionFacts {
+            root: root.clone(),
+            home: home.clone(),
+            system: view.system,
+            toolchains: view.toolchains,
+            extra_read,
+            extra_write,
+            network,
+            strict: self.policy.is_strict(),
+            limits: self.policy.limits(),
+            degraded_network: false,
+            debug: false,
+        };
+        let confinements = profile::NAMES
+            .iter()
+            .filter(|name| only.is_none_or(|only| only == **name))
+            .map(|name| profile::confinement(name, &facts))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(fault)?;
+        let limits = self.policy.limits();
+        Ok(SessionPlan {
+            root,
+            env: self.environment(&home).map_err(fault)?,
+            home,
+            view: view.places,
+            masks: all,
+            network,
+            confinements,
+            allow_degraded: self.settings.allow_degraded,
+            private_bytes: limits.private_bytes,
+            pids: limits.pids,
+            memory_bytes: limits.memory_bytes,
+        })
+    }
+
+    fn is_lifted(&self, mask: &Mask) -> bool {
+        let lifted = self.policy.lifted();
+        mask.kind == crate::confinement::MaskKind::ReadOnly
+            && lifted.iter().any(|path| mask.at == self.ground.root.real().join(path))
+    }
+
+    /// Trees of the policy by their real names; one that is not there is an error of the operator.
+    fn trees(&self, trees: &[String]) -> Result<Vec<PathBuf>, Refusal> {
+        trees.iter().map(|tree| self.tree(tree)).collect()
+    }
+
+    fn tree(&self, tree: &str) -> Result<PathBuf, Refusal> {
+        let path = match tree.strip_prefix("~/") {
+            Some(below) => self.ground.home.join(below),
+            None if tree == "~" => self.ground.home.clone(),
+            None => PathBuf::from(tree),
+        };
+        crate::path::real(&path).map_err(|error| {
+            enforce::cannot_enforce(&[format!("[filesystem]: {} cannot be opened: {error}", path.display())])
+        })
+    }
+
+    fn environment(&self, home: &Path) -> Result<Vec<(String, String)>, profile::ProfileError> {
+        let inherited: Vec<(String, String)> = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        use std::io::IsTerminal;
+        let terminal = self.settings.kind == SessionKind::Run && std::io::stdin().is_terminal();
+        profile::environment(&EnvironmentFacts {
+            inherited: &inherited,
+            pass: self.policy.env_pass(),
+            set: self.policy.env_set(),
+            home,
+            terminal,
+            kind_of: &host_kind,
+        })
+    }
+
+    /// Before programs run: names that the host has made since are covered, and from now on watched.
+    pub(super) async fn before_programs(&self, profile: &str) -> Result<(), Refusal> {
+        if profile != "shell" {
+            return Ok(());
+        }
+        self.launcher(profile).await?;
+        if self.settings.kind == SessionKind::Call {
+            return Ok(()); // Scanned a moment ago, for this very call.
+        }
+        if self.settings.kind != SessionKind::Run {
+            self.ground.cover_new_names().await?;
+        }
+        self.watch.get_or_init(|| watch::start(std::sync::Arc::clone(&self.ground))).await;
+        Ok(())
+    }
+
+    /// A second name of a denied file is that file (hard links; no path rule of any kind sees them).
+    pub(super) async fn same_file_as_a_denied_one(&self, resolved: &Resolved) -> Result<(), No> {
+        let Some(facts) = resolved.facts() else { return Ok(()) };
+        if facts.nlink < 2 || facts.kind != crate::path::Kind::File {
+            return Ok(());
+        }
+        let mut guard = self.ground.scan().await?;
+        let Some(scan) = guard.as_mut() else { return Ok(()) };
+        if scan.denied_identity(facts.dev, facts.ino).is_none() {
+            scan.refresh(&self.ground.root, &self.ground.sets).map_err(scan_failed)?;
+        }
+        match scan.denied_identity(facts.dev, facts.ino) {
+            None => Ok(()),
+            Some(found) => {
+                let pattern = self.ground.sets.deny.text(found.pattern).unwrap_or_default();
+                let (layer, _) = self.policy.deny_origin(pattern);
+                Err(Refusal::new(Code::DeniedPath, "this is another name of a denied file")
+                    .rule(pattern, layer.name())
+                    .hint("the policy keeps this file from every tool and command; ask an operator if you need it")
+                    .into())
+            }
+        }
+    }
+}
+
+fn host_kind(path: &Path) -> Option<HostKind> {
+    let found = std::fs::symlink_metadata(path).ok()?;
+    Some(if found.is_symlink() {
+        HostKind::Link(std::fs::read_link(path).ok()?)
+    } else if found.is_dir() {
+        HostKind::Dir
+    } else {
+        HostKind::File
+    })
+}
+
+/// The user's home: `HOME`, else the system's word for this user, else a name that is nobody's.
+pub(super) fn home() -> PathBuf {
+    let usable = |path: &PathBuf| path.is_absolute() && path.parent().is_some() && !path.starts_with("/proc");
+    std::env::var_os("HOME")
+        .map(PathBuf::from)
+        .filter(usable)
+        .or_else(|| nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten().map(|user| user.dir))
+        .filter(usable)
+        .unwrap_or_else(|| PathBuf::from("/home/agent"))
+        .components()
+        .collect()
+}
+
+pub(super) fn options(policy: &Policy) -> ToolOptions {
+    ToolOptions {
+        strict: policy.is_strict(),
+        overwrite: policy.overwrite().to_owned(),
+        shrink: policy.shrink().to_owned(),
+        exclude_generated: policy.exclude_generated(),
+        hidden: policy.deny_texts().into_iter().filter(|text| !text.starts_with(['/', '~'])).collect(),
+        secret_globs: policy.secret_globs().to_vec(),
+        tracked: false,
+        known_sha256: None,
+    }
+}
+
+/// Sixteen random hexadecimal digits, for names that nobody can guess.
+pub(super) fn random_name() -> String {
+    use std::hash::{BuildHasher, Hasher};
+    let mut hasher = std::collections::hash_map::RandomState::new().build_hasher();
+    hasher.write_u32(std::process::id());
+    format!("{:016x}", hasher.finish())
+}
+
+/// Which network a plan has, for the doctor.
+pub(super) fn network_word(network: NetworkMode) -> &'static str {
+    match network {
+        NetworkMode::None => "none",
+        NetworkMode::Allowlist => "allowlist",
+        NetworkMode::Open => "open",
+    }
+}

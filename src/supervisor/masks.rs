@@ -1,0 +1,100 @@
+//! **What this room is for:** from denied and protected names to masks of the view. **Who may enter:** `supervisor::ground`.
+//! **Never done here:** mounting; deciding what is denied. **Where the proof is:** `tests/escape.rs`.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use crate::confinement::{Mask, MaskKind};
+use crate::limits::{MASKS, SCAN_ENTRIES};
+use crate::path::{Bases, Found, PatternSet, Root, Scan, ScanSets};
+
+/// Folders deep that a system pattern with wildcards is expanded.
+const DEPTH: usize = 8;
+
+/// Masks for what a scan found. A link is covered like a file: the new mount calls can stand on a link itself, so its name
+/// can neither be read, replaced nor moved.
+pub(super) fn of_found<'a>(
+    root: &Root,
+    denied: impl Iterator<Item = &'a Found>,
+    protected: impl Iterator<Item = &'a Found>,
+) -> Vec<Mask> {
+    let mask = |found: &Found, kind| Mask { at: root.real().join(&found.rel), dir: found.is_dir, kind };
+    denied
+        .map(|found| mask(found, MaskKind::Hidden))
+        .chain(protected.map(|found| mask(found, MaskKind::ReadOnly)))
+        .collect()
+}
+
+/// Masks for what system patterns (`/etc/shadow*`, `~/…`) name on this host.
+pub(super) fn of_system<'a>(patterns: impl Iterator<Item = &'a String>, home: &Path) -> Vec<Mask> {
+    let mut masks = Vec::new();
+    for pattern in patterns.filter(|pattern| pattern.starts_with(['/', '~'])) {
+        let text = match pattern.strip_prefix("~/") {
+            Some(below) => format!("{}/{below}", home.display()),
+            None => pattern.clone(),
+        };
+        let Ok(set) = PatternSet::with_bases(&[&text], Bases::default()) else { continue };
+        let fixed: PathBuf = text.split('/').take_while(|part| !part.contains(['*', '?', '[', '{', '\\'])).collect::<Vec<_>>().join("/").into();
+        let start = if fixed.as_os_str().is_empty() { PathBuf::from("/") } else { fixed };
+        expand(&start, &set, DEPTH, &mut masks);
+    }
+    masks
+}
+
+fn expand(path: &Path, set: &PatternSet, depth: usize, masks: &mut Vec<Mask>) {
+    let Ok(found) = std::fs::symlink_metadata(path) else { return };
+    if set.matched_absolute_os(path, found.is_dir()).is_some() {
+        if !found.is_symlink() && masks.len() < MASKS {
+            masks.push(Mask { at: path.to_path_buf(), dir: found.is_dir(), kind: MaskKind::Hidden });
+        }
+        return;
+    }
+    if depth == 0 || !found.is_dir() {
+        return;
+    }
+    let Ok(entries) = std::fs::read_dir(path) else { return };
+    for entry in entries.flatten() {
+        let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if is_dir || set.matched_absolute_os(&entry.path(), false).is_some() {
+            expand(&entry.path(), set, depth - 1, masks);
+        }
+    }
+}
+
+/// Masks inside further writable trees: the same patterns hold there, by the absolute name (the folder `.git` of another
+/// checkout is such a tree, and its hooks are hooks).
+pub(super) fn of_trees(trees: &[PathBuf], sets: &ScanSets, root: &Path) -> Vec<Mask> {
+    let mut masks = Vec::new();
+    for tree in trees.iter().filter(|tree| !tree.starts_with(root)) {
+        let Ok(opened) = Root::open(tree) else { continue };
+        let everything = ScanSets { deny: PatternSet::default(), protect: PatternSet::default(), watch: PatternSet::default() };
+        let Ok(scan) = Scan::new(&opened, &everything, SCAN_ENTRIES) else { continue };
+        for folder in scan.folders() {
+            let folder = tree.join(folder);
+            let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+            for entry in entries.flatten() {
+                let path = entry.path();
+                let Ok(named) = path.strip_prefix("/") else { continue };
+                let dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+                let kind = if sets.deny.matched_entry(named, dir).is_some() {
+                    MaskKind::Hidden
+                } else if sets.protect.matched_entry(named, dir).is_some() {
+                    MaskKind::ReadOnly
+                } else {
+                    continue;
+                };
+                masks.push(Mask { at: path, dir, kind });
+            }
+        }
+    }
+    masks
+}
+
+/// One mask a name, hidden before read-only, outer before inner, and none below a hidden folder.
+pub(super) fn tidy(masks: &mut Vec<Mask>) {
+    masks.sort_by(|a, b| a.at.cmp(&b.at).then((a.kind == MaskKind::ReadOnly).cmp(&(b.kind == MaskKind::ReadOnly))));
+    masks.dedup_by(|later, earlier| later.at == earlier.at);
+    let hidden: HashSet<PathBuf> =
+        masks.iter().filter(|mask| mask.dir && mask.kind == MaskKind::Hidden).map(|mask| mask.at.clone()).collect();
+    masks.retain(|mask| !mask.at.ancestors().skip(1).any(|above| hidden.contains(above)));
+}
