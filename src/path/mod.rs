@@ -8,7 +8,7 @@ pub mod lexical;
 pub mod pattern;
 mod resolve;
 mod root;
-//mod scan;
+mod scan;
 mod similar;
 mod walk;
 
@@ -17,5 +17,5 @@ pub use lexical::{PathClaim, Spelled};
 pub use pattern::{Bases, PatternError, PatternSet};
 pub use resolve::{Facts, Kind, Resolved, Target, resolve, resolve_entry};
 pub use root::{Root, RootError};
-//pub use scan::{Changes, Found, Scan, ScanError, ScanSets, StartupChange, StartupKind};
+pub use scan::{Changes, Found, Scan, ScanError, ScanSets, StartupChange, StartupKind, scan};
 pub use similar::similar;
