@@ -36,6 +36,55 @@ pub const OUTCOME_CHARS: usize = 100_000;
 pub const REFUSAL_CHARS: usize = 10_000;
 /// Characters of an unknown tool's name that come back.
 pub const NAME_CHARS: usize = 64;
+/// Bytes of one ignore file: the largest known ones have a few thousand lines.
+pub const IGNORE_FILE_BYTES: u64 = 1024 * 1024;
+/// Lines of the ignore files of one folder; each becomes a pattern that every entry is matched against.
+pub const IGNORE_FILE_LINES: usize = 20_000;
+/// Entries that one search looks at.
+pub const WALK_ENTRIES: usize = 2_000_000;
+/// Folders below each other that a search goes down; each step is one `openat`.
+pub const WALK_DEPTH: usize = 256;
+/// Entries of one folder, and in all, that `ls` looks at to count them.
+pub const LS_SCAN_ENTRIES: usize = 200_000;
+/// Milliseconds that one search may take before it answers with what it has.
+pub const SEARCH_MS: u64 = 30_000;
+/// Rows of one `glob` when nothing is said, and at most.
+pub const GLOB_ROWS: usize = 200;
+/// See [`GLOB_ROWS`].
+pub const GLOB_ROWS_MAX: usize = 1000;
+/// Bytes of a search pattern.
+pub const PATTERN_BYTES: u64 = 4096;
+/// Rows of one `grep` when nothing is said, and at most.
+pub const GREP_ROWS: usize = 100;
+/// See [`GREP_ROWS`].
+pub const GREP_ROWS_MAX: usize = 500;
+/// Lines of context on each side of a match.
+pub const GREP_CONTEXT_LINES: usize = 20;
+/// Characters of one row of `grep`: default, least, most.
+pub const GREP_LINE_CHARS: [usize; 3] = [500, 80, 2000];
+/// Characters of the text of one `grep`: default and most, least.
+pub const GREP_RESULT_CHARS: [usize; 2] = [100_000, 1000];
+/// Bytes of the largest file that `grep` reads: default and most.
+pub const GREP_FILE_BYTES: u64 = 2 * 1024 * 1024;
+/// Bytes of a compiled pattern. Time is bounded by pattern × text: at this size a file of the largest kind stays far
+/// below [`SEARCH_MS`].
+pub const REGEX_BYTES: usize = 1024 * 1024;
+/// Bytes of a command: the kernel takes no longer argument (`MAX_ARG_STRLEN`, 128 KiB with its end).
+pub const COMMAND_BYTES: u64 = 128 * 1024 - 2;
+/// Characters of a diff in details.
+pub const DIFF_CHARS: usize = 20_000;
+/// Characters of a diff in the text of an edit.
+pub const DIFF_TEXT_CHARS: usize = 4_000;
+/// Bytes of the changed middle of each side that is compared line by line; more is only told by size.
+pub const DIFF_BYTES: usize = 1024 * 1024;
+/// Milliseconds that making a diff may take; then it gets coarser.
+pub const DIFF_MS: u64 = 200;
+/// Milliseconds that a write waits for another session that writes in the same folder.
+pub const WRITE_LOCK_MS: u64 = 5_000;
+/// Bytes from which on a rewrite to half the size is called out.
+pub const SHRINK_BYTES: u64 = 500;
+/// Bytes of extended attributes that a rewrite carries over, names and each value (`XATTR_SIZE_MAX`).
+pub const XATTR_BYTES: usize = 64 * 1024;
 /// Bytes of a policy file: a thousand rules fit.
 pub const POLICY_BYTES: u64 = 1024 * 1024;
 /// Entries of the workspace that a scan for denied names looks at; more is an error in strict, a degradation else.

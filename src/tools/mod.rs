@@ -1,6 +1,6 @@
 //! **What this room is for:** the tools: each is one file with a pure `plan` (arguments only) and a confined `run`
 //! (content), and one line in [`TOOLS`]. **Who may enter:** the supervisor for specs and plans, the worker for `run`.
-//! **Never done here:** opening a path by its name, judging, printing. **Where the proof is:** `tests/tools.rs`.
+//! **Never done here:** opening a path by its name, judging, printing. **Where the proof is:** `tools/tests.rs`.
 
 use std::os::fd::OwnedFd;
 
@@ -12,6 +12,25 @@ use crate::call::{Outcome, Programs, Refusal, ToolOptions};
 use crate::confine::Confined;
 
 pub mod args;
+mod atomic;
+mod bash;
+mod diff;
+mod edit_file;
+mod folder;
+mod glob;
+mod grep;
+mod ignores;
+mod json;
+mod ls;
+mod matches;
+mod read_file;
+mod replace;
+pub mod text;
+mod walk;
+mod write_file;
+
+#[cfg(test)]
+mod tests;
 
 /// What a tool is: everything that lists, schemas, policies and help are made from.
 #[derive(Debug, Clone, Copy)]
@@ -113,8 +132,42 @@ pub struct Entry {
     /// Validated arguments → outcome. Called by the worker alone.
     pub run: fn(&Confined, Map<String, Value>, Given, &mut dyn Programs) -> Outcome,
 }
-/// temporary
+
+/// Every tool, sorted by name: specs, schemas, help and dispatch are made from this.
+pub static TOOLS: &[Entry] = &[
+    entry::<bash::Bash>(),
+    entry::<edit_file::EditFile>(),
+    entry::<glob::Glob>(),
+    entry::<grep::Grep>(),
+    entry::<ls::Ls>(),
+    entry::<read_file::ReadFile>(),
+    entry::<write_file::WriteFile>(),
+];
+
+/// The tool of this name or alias.
 #[must_use]
-pub fn find(_n: &str) -> Option<&'static Entry> {
-    None
+pub fn find(name: &str) -> Option<&'static Entry> {
+    TOOLS.iter().find(|entry| entry.spec.name == name || entry.spec.aliases.contains(&name))
+}
+
+/// Erases a tool's types.
+#[must_use]
+pub const fn entry<T: Tool>() -> Entry {
+    Entry { spec: T::SPEC, plan: plan_of::<T>, run: run_of::<T> }
+}
+
+fn typed<T: Tool>(args: Map<String, Value>) -> Result<T::Args, Refusal> {
+    serde_json::from_value(Value::Object(args))
+        .map_err(|error| args::invalid(format!("The arguments of {} do not fit: {error}.", T::SPEC.name), T::SPEC.example))
+}
+
+fn plan_of<T: Tool>(args: &Map<String, Value>) -> Result<Plan, Refusal> {
+    T::plan(&typed::<T>(args.clone())?)
+}
+
+fn run_of<T: Tool>(door: &Confined, args: Map<String, Value>, given: Given, programs: &mut dyn Programs) -> Outcome {
+    match typed::<T>(args) {
+        Ok(args) => T::run(door, args, given, programs),
+        Err(refusal) => refusal.into(),
+    }
 }

@@ -1,0 +1,1 @@
+//! Laws over the table of tools, and the bodies on real folders.
