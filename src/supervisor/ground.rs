@@ -300,12 +300,3 @@ pub(super) fn random_name() -> String {
     hasher.write_u32(std::process::id());
     format!("{:016x}", hasher.finish())
 }
-
-/// Which network a plan has, for the doctor.
-pub(super) fn network_word(network: NetworkMode) -> &'static str {
-    match network {
-        NetworkMode::None => "none",
-        NetworkMode::Allowlist => "allowlist",
-        NetworkMode::Open => "open",
-    }
-}
