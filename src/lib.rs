@@ -3,8 +3,13 @@
 
 pub mod access;
 pub mod call;
+pub mod cli;
 pub mod confine;
 pub mod confinement;
 pub mod limits;
+pub mod mcp;
+pub mod policy;
+pub mod profile;
+pub mod supervisor;
 pub mod tools;
 pub mod verdict;
