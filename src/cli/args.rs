@@ -31,7 +31,7 @@ pub(super) enum Command {
         #[command(flatten)]
         options: Options,
         /// Name or alias of the tool
-        tool: String,
+        tool: OsString,
         /// The arguments as a JSON object; `-` reads them from standard input
         #[arg(value_name = "JSON", allow_hyphen_values = true)]
         arguments: OsString,

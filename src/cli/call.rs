@@ -11,7 +11,7 @@ use crate::supervisor::{SessionKind, Supervisor};
 
 /// Makes one call. With `--json` there is one result object on standard output, whatever the arguments were; bad usage
 /// and a bad policy file leave standard output empty.
-pub(super) fn call(options: Options, tool: String, arguments: OsString) -> u8 {
+pub(super) fn call(options: Options, tool: OsString, arguments: OsString) -> u8 {
     let json = options.json;
     let read = match read_arguments(arguments) {
         Ok(read) => read,
@@ -34,7 +34,8 @@ pub(super) fn call(options: Options, tool: String, arguments: OsString) -> u8 {
             }
         };
         let Some(mut stop) = Stop::new() else { return USAGE };
-        let call = ToolCall { tool, args: RawArgs::Text(text), id: None };
+        // A name that is no text is no tool's name; the answer says so.
+        let call = ToolCall { tool: tool.to_string_lossy().into_owned(), args: RawArgs::Text(text), id: None };
         let status = tokio::select! {
             result = supervisor.call(call) => answer(&result, json),
             // Dropping the call ends its worker and everything below it.

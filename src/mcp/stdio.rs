@@ -56,7 +56,7 @@ fn reopened(fd: impl AsFd, flags: OFlag) -> Option<OwnedFd> {
 /// A duplicate of a socket's descriptor in the reactor.
 #[expect(
     deprecated,
-    reason = "what is unsound are types that give out changing descriptors; an OwnedFd cannot, and `unsafe` lives in sys alone"
+    reason = "what is unsound are types that give out changing descriptors; an OwnedFd cannot, and the other way in is not a safe function"
 )]
 fn watched(fd: BorrowedFd<'_>) -> Option<AsyncFd<OwnedFd>> {
     AsyncFd::new(fd.try_clone_to_owned().ok()?).ok()
