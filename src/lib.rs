@@ -8,8 +8,5 @@ pub mod confine;
 pub mod confinement;
 pub mod limits;
 pub mod mcp;
-pub mod policy;
-pub mod profile;
-pub mod supervisor;
 pub mod tools;
 pub mod verdict;

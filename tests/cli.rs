@@ -208,7 +208,7 @@ fn mcp(bay: &Bay, options: &[&str], requests: &[Value]) -> Vec<Value> {
     answers
 }
 
-fn to<'a>(answers: &'a [Value], id: i64) -> &'a Value {
+fn to(answers: &[Value], id: i64) -> &Value {
     answers.iter().find(|a| a["id"] == id).unwrap_or_else(|| panic!("no answer to {id}: {answers:?}"))
 }
 

@@ -8,31 +8,30 @@ use crate::profile;
 
 /// Lists the profiles or shows one.
 pub(super) fn profile(what: args::Profile) -> u8 {
-    match what {
-        args::Profile::List { json } => {
-            let all = profile::list();
+    let done = match what {
+        args::Profile::List { json } => profile::list().map(|all| print_list(&all, json)),
+        args::Profile::Show { json, name } => profile::show(&name).map(|shown| {
             if json {
-                text::out(&text::json_line(&json!({ "profiles": all })));
+                text::out(&text::json_line(&shown));
             } else {
-                let row = |p: &profile::Summary| format!("{:10} {}\n", p.name, p.about);
-                text::out_text(&all.iter().map(row).collect::<String>());
+                text::out_text(&shown.text());
             }
-            0
+        }),
+    };
+    match done {
+        Ok(()) => 0,
+        Err(error) => {
+            text::complain(&error.to_string());
+            USAGE
         }
-        args::Profile::Show { json, name } => match profile::show(&name) {
-            Some(source) if json => {
-                text::out(&text::json_line(&json!({ "name": name, "toml": source })));
-                0
-            }
-            Some(source) => {
-                text::out_text(&source);
-                0
-            }
-            None => {
-                let names: Vec<_> = profile::list().into_iter().map(|p| p.name).collect();
-                text::complain(&format!("there is no profile of that name; there are: {}", names.join(", ")));
-                USAGE
-            }
-        },
+    }
+}
+
+fn print_list(all: &[(&'static str, String)], json: bool) {
+    if json {
+        let all: Vec<_> = all.iter().map(|(name, about)| json!({ "name": name, "about": about })).collect();
+        text::out(&text::json_line(&json!({ "profiles": all })));
+    } else {
+        text::out_text(&all.iter().map(|(name, about)| format!("{name:10} {about}\n")).collect::<String>());
     }
 }

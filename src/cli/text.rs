@@ -36,6 +36,10 @@ struct TerminalSafe;
 
 impl Formatter for TerminalSafe {
     fn write_string_fragment<W: ?Sized + Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+        // Nearly everything; a pass over bytes alone.
+        if fragment.bytes().all(|byte| byte < 0x7f) {
+            return CompactFormatter.write_string_fragment(writer, fragment);
+        }
         let mut rest = fragment;
         while let Some((at, c)) = rest.char_indices().find(|(_, c)| is_control(*c)) {
             let (before, after) = rest.split_at(at);

@@ -31,6 +31,7 @@ pub fn users() -> Vec<User> {
 
 /// Says that this host cannot run a test. With `STOCKADE_MUST_CONFINE=1` that is a failure.
 #[track_caller]
+#[allow(dead_code, reason = "for tests of hosts that lack something")]
 pub fn skip(why: &str) {
     assert!(std::env::var_os("STOCKADE_MUST_CONFINE").is_none_or(|v| v != "1"), "would skip: {why}");
     eprintln!("skipped: {why}");
