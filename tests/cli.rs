@@ -194,7 +194,15 @@ fn a_session_drops_a_line_that_is_too_long_and_ends_cleanly_on_a_signal() {
 fn mcp(bay: &Bay, options: &[&str], requests: &[Value]) -> Vec<Value> {
     let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
         "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}});
-    let mut input = format!("noise\n{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}}\n{hello}\n");
+    // What comes before the handshake and is no part of it must not end it.
+    let early = [
+        "noise",
+        r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+        r#"{"jsonrpc":"2.0","id":"early","method":"tools/list"}"#,
+        r#"{"jsonrpc":"2.0","id":"odd","method":5,"result":[1]}"#,
+        r#"{"jsonrpc":"2.0","method":""}"#,
+    ];
+    let mut input = format!("{}\n{hello}\n", early.join("\n"));
     for request in requests {
         input.push_str(&format!("{request}\n"));
     }

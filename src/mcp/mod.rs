@@ -4,7 +4,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rmcp::service::serve_server;
 use tokio::sync::watch;
@@ -56,10 +56,15 @@ where
         ended,
         running: Arc::new(AtomicUsize::new(0)),
     };
-    let transport = transport::Lines::new(Input::stdin(), Output::stdout(), end);
+    let opened = Arc::new(AtomicBool::new(false));
+    let transport = transport::Lines::new(Input::stdin(), Output::stdout(), Arc::clone(&opened), end);
     let serving = async {
         match serve_server(handler, transport).await {
-            Ok(service) => service.waiting().await.map(drop).map_err(|e| format!("the protocol ended: {e}")),
+            Ok(service) => {
+                // Nothing is read between the end of the handshake and here.
+                opened.store(true, Ordering::Relaxed);
+                service.waiting().await.map(drop).map_err(|e| format!("the protocol ended: {e}"))
+            }
             // A client that leaves before it says a word is no error.
             Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => Ok(()),
             Err(error) => Err(format!("the protocol could not start: {error}")),

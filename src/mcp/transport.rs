@@ -4,6 +4,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rmcp::RoleServer;
 use rmcp::model::{ErrorCode, ErrorData, JsonRpcMessage, RequestId};
@@ -23,8 +24,8 @@ pub(super) struct Lines<R> {
     output: Arc<Mutex<Option<Output>>>,
     /// An answer of ours that is still to be written; kept here since `receive` may be cancelled at any time.
     answer: Option<TxJsonRpcMessage<RoleServer>>,
-    /// A request came through. What comes before it and is none would end `rmcp`'s handshake.
-    opened: bool,
+    /// The handshake is over. Until then anything but a request would end `rmcp`'s handshake and with it the server.
+    opened: Arc<AtomicBool>,
     /// Becomes true at the end of input.
     ended: watch::Sender<bool>,
 }
@@ -37,9 +38,10 @@ enum Step {
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
-    pub(super) fn new(input: R, output: Output, ended: watch::Sender<bool>) -> Self {
+    /// `opened` is for the caller to set when the handshake is over.
+    pub(super) fn new(input: R, output: Output, opened: Arc<AtomicBool>, ended: watch::Sender<bool>) -> Self {
         let output = Arc::new(Mutex::new(Some(output)));
-        Lines { lines: LineReader::new(input), output, answer: None, opened: false, ended }
+        Lines { lines: LineReader::new(input), output, answer: None, opened, ended }
     }
 }
 
@@ -62,7 +64,7 @@ impl<R: AsyncRead + Send + Unpin + 'static> Transport<RoleServer> for Lines<R> {
                 tokio::spawn(async move { write(&output, &answer).await });
             }
             let step = match self.lines.next().await {
-                Read::Line(line) => step(line, self.opened),
+                Read::Line(line) => step(line, self.opened.load(Ordering::Relaxed)),
                 Read::TooLong => error(None, ErrorCode::INVALID_REQUEST, &super::oversized().message),
                 Read::End => {
                     self.ended.send_replace(true);
@@ -70,10 +72,7 @@ impl<R: AsyncRead + Send + Unpin + 'static> Transport<RoleServer> for Lines<R> {
                 }
             };
             match step {
-                Step::Deliver(message) => {
-                    self.opened = true;
-                    return Some(*message);
-                }
+                Step::Deliver(message) => return Some(*message),
                 Step::Answer(message) => self.answer = Some(*message),
                 Step::Ignore => {}
             }
@@ -109,11 +108,9 @@ fn step(line: &[u8], opened: bool) -> Step {
     if twice.is_some() {
         return error(id, ErrorCode::INVALID_REQUEST, "a key occurs twice in one object");
     }
-    let is_request = id.is_some() && method.is_some();
-    if !opened && !is_request && value.is_object() {
-        return Step::Ignore;
-    }
     match (serde_json::from_value(value), method) {
+        // An object may look like several kinds at once, so the parsed kind decides.
+        (Ok(message), _) if !opened && !matches!(message, JsonRpcMessage::Request(_)) => Step::Ignore,
         (Ok(message), _) => Step::Deliver(Box::new(message)),
         // A notification that we do not know, or an answer to nothing.
         (Err(_), method) if id.is_none() && method.is_some() => Step::Ignore,
