@@ -3,11 +3,14 @@
 
 pub mod access;
 pub mod call;
+pub mod cli;
 pub mod confine;
 pub mod confinement;
 pub mod launcher;
 pub mod limits;
+pub mod mcp;
 pub mod path;
+pub mod policy;
 pub mod profile;
 pub mod supervisor;
 pub mod sys;

@@ -19,3 +19,14 @@ pub use resolve::{Facts, Kind, Resolved, Target, resolve, resolve_entry};
 pub use root::{Root, RootError};
 pub use scan::{Changes, Found, Scan, ScanError, ScanSets, StartupChange, StartupKind, scan};
 pub use similar::similar;
+
+/// The real name of a folder or file that an operator names: opened without being read, then asked of the kernel.
+///
+/// # Errors
+/// The kernel's.
+pub fn real(path: &std::path::Path) -> std::io::Result<std::path::PathBuf> {
+    use std::os::fd::AsRawFd;
+    let flags = nix::fcntl::OFlag::O_PATH | nix::fcntl::OFlag::O_CLOEXEC;
+    let fd = nix::fcntl::open(path, flags, nix::sys::stat::Mode::empty())?;
+    std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()))
+}

@@ -9,7 +9,7 @@ use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
 use super::{No, SessionKind, Supervisor, enforce, masks, spawn, watch};
 use crate::call::{Code, Refusal, ToolOptions};
-use crate::confinement::{Mask, NetworkMode, Place, SessionPlan};
+use crate::confinement::{Mask, Place, SessionPlan};
 use crate::limits::SCAN_ENTRIES;
 use crate::path::{Resolved, Root, Scan, ScanSets};
 use crate::policy::Policy;

@@ -51,7 +51,7 @@ impl Supervisor {
         ToolResult { call_id, id: call.id, tool, outcome: super::cap::outcome(outcome), enforcement }
     }
 
-    async fn serve(&self, entry: &'static Entry, raw: RawArgs, road: &mut Option<Road>) -> Result<Outcome, No> {
+    pub(super) async fn serve(&self, entry: &'static Entry, raw: RawArgs, road: &mut Option<Road>) -> Result<Outcome, No> {
         let name = entry.spec.name;
         let given = match raw {
             RawArgs::Object(map) => map,
@@ -98,12 +98,17 @@ impl Supervisor {
         if road.background() {
             return Ok(Some(self.start_daemon(road, paths, descriptors, options).await?));
         }
-        self.before_programs(road).await?;
+        self.before_programs(road.entry.spec.profile).await?;
         let mut worker = self.enter(road).await?;
         let borrowed: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
+        let mut args = road.args.clone();
+        if road.plan.command.is_some() {
+            let time = u64::try_from(self.command_time(road).as_millis()).unwrap_or(limits::BASH_TIMEOUT_MS);
+            args.insert("timeout_ms".to_owned(), Value::from(time));
+        }
         let work = Work::Tool {
             tool: road.entry.spec.name.to_owned(),
-            args: road.args.clone(),
+            args,
             options: Box::new(options),
             background: false,
         };
@@ -311,7 +316,7 @@ fn check_kind(
         | (Need::Search, Kind::File) => Ok(()),
         (Need::ReadFile, Kind::Dir) => wrong("a folder, not a file", "list it with ls, or find files in it with glob"),
         (Need::WriteFile { .. }, Kind::Dir) => wrong("a folder, not a file", "name a file in it"),
-        (Need::ListDir | Need::Enter | Need::Search, Kind::File) => wrong("a file, not a folder", "name the folder that holds it"),
+        (Need::ListDir | Need::Enter, Kind::File) => wrong("a file, not a folder", "name the folder that holds it"),
         (_, Kind::Fifo) => wrong("a named pipe", "only regular files and folders are opened"),
         (_, Kind::Socket) => wrong("a socket", "only regular files and folders are opened"),
         (_, Kind::Device) => wrong("a device", "only regular files and folders are opened"),

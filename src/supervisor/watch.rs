@@ -34,6 +34,7 @@ pub(super) async fn start(ground: Arc<Ground>) -> Watch {
     if add_folders(&inotify, &ground).await.is_none() {
         return Watch(None);
     }
+    #[expect(deprecated, reason = "its successor is unsafe; the descriptor lives as long as the object")]
     let Ok(ready) = AsyncFd::new(OwnedInotify(inotify)) else { return Watch(None) };
     Watch(Some(tokio::spawn(follow(ready, ground))))
 }
@@ -52,9 +53,8 @@ async fn add_folders(inotify: &Inotify, ground: &Ground) -> Option<()> {
     let guard = ground.scan().await.ok()?;
     for folder in guard.as_ref()?.folders().take(WATCHED_FOLDERS) {
         // ENOSPC: the user's inotify watches are used up; what is not watched is looked at before each call.
-        match inotify.add_watch(&ground.root.real().join(folder), events) {
-            Err(Errno::ENOSPC) => break,
-            _ => {}
+        if inotify.add_watch(&ground.root.real().join(folder), events) == Err(Errno::ENOSPC) {
+            break;
         }
     }
     Some(())
