@@ -376,6 +376,32 @@ fn other_names_of_a_denied_file_are_denied() {
 }
 
 #[test]
+fn patterns_hold_behind_links() {
+    let bay = bay();
+    fs::create_dir_all(bay.work("settings/in")).unwrap();
+    fs::create_dir_all(bay.work("lib")).unwrap();
+    fs::write(bay.work("settings/a.key"), "x").unwrap();
+    fs::write(bay.work("settings/in/b.key"), "x").unwrap();
+    fs::write(bay.work("settings/in/hosts.yml"), "x").unwrap();
+    bay.link("config", "settings");
+    bay.link("lib/gh", bay.work("settings/in"));
+    bay.link("whole", "settings/in");
+    bay.link("hole", bay.top.join("outer"));
+    bay.link("self", ".");
+    let deny = ["config/*.key", "**/gh/hosts.yml", "hole/**", "self/*/none", "self/**"];
+    let found = scan(&bay.root, &sets(&deny[..4], &[], &[]), 10_000).unwrap();
+    assert_eq!(rels(&found.denied), ["settings/a.key", "settings/in/hosts.yml"], "nothing outside is named");
+    assert_eq!(found.denied[0].alias_of.as_deref(), Some(Path::new("config")));
+    let deep = scan(&bay.root, &sets(&["config/**/*.key", "self/config/in/hosts.yml"], &[], &[]), 10_000).unwrap();
+    assert_eq!(rels(&deep.denied), ["settings/a.key", "settings/in/b.key", "settings/in/hosts.yml"]);
+    let folder = scan(&bay.root, &sets(&["whole/"], &["config/**"], &[]), 10_000).unwrap();
+    assert_eq!(rels(&folder.denied), ["settings/in", "whole"]);
+    assert_eq!(rels(&folder.protected), ["config", "settings"]);
+    let around = scan(&bay.root, &sets(&deny[4..], &[], &[]), 10_000).unwrap();
+    assert_eq!(rels(&around.denied), ["self"], "a link up does not hide the workspace");
+}
+
+#[test]
 fn a_refresh_sees_what_changed() {
     let bay = bay();
     fs::create_dir_all(bay.work("a/b")).unwrap();

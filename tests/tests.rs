@@ -1,7 +1,19 @@
-//! All integration tests in one program: one link, one compile.
+//! All integration tests in one program: one link instead of many.
+#![allow(missing_docs, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stderr,
+    reason = "tests say what went wrong by failing; the helpers of tests are outside of test functions"
+)]
 
-mod architecture;
-mod cli;
-mod path;
-mod properties;
 mod support;
+
+/// Who may import whom, where things are started, how large files are.
+mod architecture;
+/// The command line, sessions and MCP from outside.
+mod cli;
+/// Resolution, patterns and the scan.
+mod path;
+/// The fuzz properties over their corpus and seeded input.
+mod properties;

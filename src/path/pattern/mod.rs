@@ -15,9 +15,11 @@
 
 mod glob;
 mod parse;
+mod rest;
 
 use glob::Glob;
 use parse::{Part, Rule};
+pub(super) use rest::{Next, Rest};
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -144,6 +146,8 @@ struct Table {
     by_name: HashMap<Vec<u8>, Vec<usize>>,
     by_extension: HashMap<Vec<u8>, Vec<usize>>,
     others: Vec<usize>,
+    /// Those that speak of more than one name.
+    paths: Vec<usize>,
     /// A rule that matches the base itself, and so everything.
     all: Option<usize>,
 }
@@ -159,6 +163,9 @@ impl Table {
             }
             Some(Part::Name(_)) => self.others.push(place),
             Some(Part::Dirs) | None => self.all = self.all.or(Some(rule.index)),
+        }
+        if rule.parts.iter().filter(|part| matches!(part, Part::Name(_))).count() > 1 {
+            self.paths.push(place);
         }
         self.rules.push(rule);
     }

@@ -2,8 +2,9 @@
 //! **Who may enter:** `path::scan`. **Never done here:** a second walk when no file has a second name.
 //! **Where the proof is:** `tests/path.rs`.
 
+use super::through::{Through, expand};
 use super::walk::{join, link_target, names, open_folder};
-use super::{Found, Scan, ScanError, Shared};
+use super::{Found, Scan, ScanError, ScanSets, Shared};
 use crate::path::Root;
 use crate::path::resolve::{Facts, Kind};
 use nix::dir::Type;
@@ -15,23 +16,36 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Adds to `scan` what its denied links lead to, and the other names of its denied and protected files.
-pub(super) fn add(root: &Root, scan: &mut Scan) -> Result<(), ScanError> {
-    let mut more = Vec::new();
-    for link in scan.denied.iter().filter(|found| found.is_link) {
-        if let Some((found, facts)) = target(root, link) {
+/// Adds to `scan` what its denied and protected links lead to, what its patterns mean behind other links, and the other
+/// names of denied and protected files.
+pub(super) fn add(root: &Root, sets: &ScanSets, scan: &mut Scan) -> Result<(), ScanError> {
+    let mut budget = scan.max_entries;
+    for deny in [true, false] {
+        let list = if deny { &scan.denied } else { &scan.protected };
+        let mut more: Vec<_> =
+            list.iter().filter(|found| found.is_link).filter_map(|link| target(root, link)).collect();
+        let set = if deny { &sets.deny } else { &sets.protect };
+        for link in &scan.links {
+            let through = Through { link: link.clone(), rests: set.behind(link) };
+            let found = expand(root, &through, &mut budget);
+            more.extend(found.map_err(|_| ScanError::TooMany { max: scan.max_entries })?);
+        }
+        for (found, facts) in more {
             if facts.nlink > 1 && !found.is_dir {
-                let shared = Shared { rel: found.rel.clone(), pattern: found.pattern, deny: true, nlink: facts.nlink };
-                scan.shared.insert((facts.dev, facts.ino), shared);
+                let shared = Shared { rel: found.rel.clone(), pattern: found.pattern, deny, nlink: facts.nlink };
+                let entry = scan.shared.entry((facts.dev, facts.ino)).or_insert_with(|| shared.clone());
+                if deny {
+                    *entry = shared;
+                }
             }
-            more.push(found);
+            let list = if deny { &mut scan.denied } else { &mut scan.protected };
+            list.push(found);
         }
     }
-    scan.denied.append(&mut more);
     if scan.shared.is_empty() { Ok(()) } else { hard_links(root, scan) }
 }
 
-/// What a denied link leads to, as a denied name of its own: the name says that it is a secret, a program follows it.
+/// What a link that a pattern means leads to, as a name of its own: programs follow it.
 fn target(root: &Root, link: &Found) -> Option<(Found, Facts)> {
     let (rel, facts) = link_target(root, link.rel.as_os_str())?;
     let rel = PathBuf::from(rel);

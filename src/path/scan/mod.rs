@@ -4,11 +4,12 @@
 
 mod alias;
 mod refresh;
+mod through;
 mod walk;
 
 use super::{PatternSet, Root};
 use nix::errno::Errno;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -82,6 +83,8 @@ pub struct Scan {
     watched: HashMap<OsString, Stamp>,
     /// Files of denied and protected names that have more than one name: (device, inode) to what they are.
     shared: HashMap<(u64, u64), Shared>,
+    /// Links whose name begins what a pattern says.
+    links: BTreeSet<PathBuf>,
     max_entries: u64,
 }
 
@@ -118,7 +121,7 @@ pub fn scan(root: &Root, sets: &ScanSets, max_entries: u64) -> Result<Scan, Scan
     let mut walk = walk::Walk::new(root, sets, max_entries);
     walk.run(OsString::new(), None, false)?;
     scan.take(&mut walk);
-    alias::add(root, &mut scan)?;
+    alias::add(root, sets, &mut scan)?;
     scan.sort();
     Ok(scan)
 }
@@ -158,6 +161,7 @@ impl Scan {
         self.folders.append(&mut walk.folders);
         self.watched.extend(walk.watched.drain());
         self.shared.extend(walk.shared.drain());
+        self.links.append(&mut walk.links);
     }
 
     fn sort(&mut self) {

@@ -140,8 +140,11 @@ impl Scan {
         denied.retain(|found| found.alias_of.is_none() && keep(&found.rel));
         protected.retain(|found| found.alias_of.is_none() && keep(&found.rel));
         watched.retain(|rel, _| keep(Path::new(rel)));
+        let mut links = std::mem::take(&mut scan.links);
+        links.retain(|rel| keep(rel));
         shared.retain(|_, file| file.rel.ancestors().skip(1).all(|above| !again.contains(above)));
         (scan.denied, scan.protected, scan.watched, scan.shared) = (denied, protected, watched, shared);
+        scan.links = links;
         scan.unreadable.clear();
         let known = scan.folders.clone();
         let mut walk = Walk::new(root, sets, self.max_entries).knowing(&known);
@@ -152,7 +155,7 @@ impl Scan {
         }
         scan.take(&mut walk);
         self.restat_denied(root, &mut scan);
-        alias::add(root, &mut scan)?;
+        alias::add(root, sets, &mut scan)?;
         scan.sort();
         Ok(scan)
     }

@@ -9,7 +9,7 @@ use nix::dir::{Dir, Type};
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat2};
 use nix::sys::stat::{fstat, fstatat};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
@@ -51,6 +51,7 @@ pub(super) struct Walk<'a> {
     pub(super) folders: BTreeMap<OsString, Folder>,
     pub(super) watched: HashMap<OsString, Stamp>,
     pub(super) shared: HashMap<(u64, u64), Shared>,
+    pub(super) links: BTreeSet<PathBuf>,
 }
 
 impl<'a> Walk<'a> {
@@ -70,6 +71,7 @@ impl<'a> Walk<'a> {
             folders: BTreeMap::new(),
             watched: HashMap::new(),
             shared: HashMap::new(),
+            links: BTreeSet::new(),
         }
     }
 
@@ -116,6 +118,7 @@ impl<'a> Walk<'a> {
         }
         let mut looks = Vec::new();
         let (sets, max, count) = (self.sets, self.max_entries, &mut self.entries);
+        let links = sets.deny.has_paths() || sets.protect.has_paths();
         let all = task.protected.is_some() || task.watched || task.denied.is_some();
         let whole = names(&mut dir, |entry, name| {
             *count += 1;
@@ -125,6 +128,7 @@ impl<'a> Walk<'a> {
             let kind = entry.file_type();
             let wanted = all
                 || matches!(kind, Some(Type::Directory) | None)
+                || (links && kind == Some(Type::Symlink))
                 || sets.deny.could_match_name(name)
                 || sets.protect.could_match_name(name)
                 || sets.watch.could_match_name(name);
@@ -161,11 +165,7 @@ impl<'a> Walk<'a> {
             }
             return;
         }
-        if is_link
-            && let Some(pattern) = self.sets.deny.matched_entry(path, true)
-            && link_target(self.root, &rel).is_some_and(|(_, facts)| facts.kind == Kind::Dir)
-        {
-            self.found(dir, look, &rel, pattern, true);
+        if is_link && self.link(task, dir, look, &rel) {
             return;
         }
         let protects = task.protected.or_else(|| self.sets.protect.matched_entry(path, is_dir));
@@ -191,6 +191,30 @@ impl<'a> Walk<'a> {
             }
             self.watched.insert(rel, Stamp::from(&facts));
         }
+    }
+
+    /// A link that a pattern for folders means, since it leads to one; or whose name begins what a pattern says. True when
+    /// there is nothing more to ask of it.
+    fn link(&mut self, task: &Task, dir: &Dir, look: &Entry, rel: &OsStr) -> bool {
+        let path = Path::new(rel);
+        let leads_to_folder = || link_target(self.root, rel).is_some_and(|(_, facts)| facts.kind == Kind::Dir);
+        if let Some(pattern) = self.sets.deny.matched_entry(path, true)
+            && leads_to_folder()
+        {
+            self.found(dir, look, rel, pattern, true);
+            return true;
+        }
+        if !self.sets.deny.behind(path).is_empty() || !self.sets.protect.behind(path).is_empty() {
+            self.links.insert(path.to_owned());
+        }
+        let plain = self.sets.protect.matched_entry(path, false);
+        if let (None, None, Some(pattern)) = (task.protected, plain, self.sets.protect.matched_entry(path, true))
+            && leads_to_folder()
+        {
+            self.found(dir, look, rel, pattern, false);
+            return true;
+        }
+        false
     }
 
     /// One name below a denied folder.
