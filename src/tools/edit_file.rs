@@ -42,15 +42,27 @@ impl Tool for EditFile {
         example: r#"{"path":"src/main.rs","old_string":"let a = 1;","new_string":"let a = 2;"}"#,
         args: &[
             Arg::new("path", Kind::Path, "File to change.").required().aliases(&["file_path", "filePath"]),
-            Arg::new("old_string", Kind::Text { min: 1, max_bytes: WRITE_BYTES }, "Exact text that is there now, without line numbers.")
-                .required()
-                .aliases(&["oldString", "oldText", "old_text"]),
-            Arg::new("new_string", Kind::Text { min: 0, max_bytes: WRITE_BYTES }, "Text in its place, taken literally.")
-                .required()
-                .aliases(&["newString", "newText", "new_text"]),
+            Arg::new(
+                "old_string",
+                Kind::Text { min: 1, max_bytes: WRITE_BYTES },
+                "Exact text that is there now, without line numbers.",
+            )
+            .required()
+            .aliases(&["oldString", "oldText", "old_text"]),
+            Arg::new(
+                "new_string",
+                Kind::Text { min: 0, max_bytes: WRITE_BYTES },
+                "Text in its place, taken literally.",
+            )
+            .required()
+            .aliases(&["newString", "newText", "new_text"]),
             Arg::new("replace_all", Kind::Bool, "Replace every occurrence; else it must occur exactly once.")
                 .aliases(&["replaceAll"]),
-            Arg::new("expected_sha256", Kind::Text { min: 64, max_bytes: 64 }, "SHA-256 (hex) that the file must have now."),
+            Arg::new(
+                "expected_sha256",
+                Kind::Text { min: 64, max_bytes: 64 },
+                "SHA-256 (hex) that the file must have now.",
+            ),
         ],
     };
 
@@ -66,7 +78,9 @@ impl Tool for EditFile {
             return Refusal::new(Code::Unavailable, "The file was not opened.").into();
         };
         let shown = path.shown.clone();
-        Place::take(path).and_then(|place| edit(&args, &shown, &place, &given.options)).unwrap_or_else(|r| with_path(r, &shown))
+        Place::take(path)
+            .and_then(|place| edit(&args, &shown, &place, &given.options))
+            .unwrap_or_else(|r| with_path(r, &shown))
     }
 }
 
@@ -93,7 +107,8 @@ fn current(args: &Args, shown: &str, place: &Place, options: &ToolOptions) -> Re
         (Some(_), _) => Ok((old, content)),
         (None, Some(known)) if *known != old.sha256 => Err(stale(shown)),
         (None, None) if options.tracked => {
-            Err(Refusal::new(Code::Stale, format!("`{name}` was not read in this session.")).hint("Read it with read_file first."))
+            Err(Refusal::new(Code::Stale, format!("`{name}` was not read in this session."))
+                .hint("Read it with read_file first."))
         }
         _ => Ok((old, content)),
     }
@@ -102,7 +117,8 @@ fn current(args: &Args, shown: &str, place: &Place, options: &ToolOptions) -> Re
 fn edit(args: &Args, shown: &str, place: &Place, options: &ToolOptions) -> Result<Outcome, Refusal> {
     let (old, before) = current(args, shown, place, options)?;
     let name = escaped(shown);
-    let Edited { content, replacements } = match replace(&before, &args.old_string, &args.new_string, args.replace_all) {
+    let Edited { content, replacements } = match replace(&before, &args.old_string, &args.new_string, args.replace_all)
+    {
         Replaced::Done(edited) => edited,
         Replaced::NoMatch => {
             return Err(Refusal::new(Code::NoMatch, format!("`old_string` does not occur in `{name}`."))
@@ -114,7 +130,10 @@ fn edit(args: &Args, shown: &str, place: &Place, options: &ToolOptions) -> Resul
             return Ok(Outcome::from(refusal).detail("matches", matches));
         }
         Replaced::TooLarge => {
-            return Err(Refusal::new(Code::TooLarge, format!("`{name}` would become larger than {} MiB.", WRITE_BYTES >> 20)));
+            return Err(Refusal::new(
+                Code::TooLarge,
+                format!("`{name}` would become larger than {} MiB.", WRITE_BYTES >> 20),
+            ));
         }
     };
     if content == before {
@@ -122,7 +141,8 @@ fn edit(args: &Args, shown: &str, place: &Place, options: &ToolOptions) -> Resul
     }
     let notes = place.replace(&content, &old)?;
     let changes = diff::unified(shown, Some(&before), &content);
-    let mut text = format!("Edited {name} ({}, {}).", count(replacements, "replacement"), count(content.len() as u64, "byte"));
+    let mut text =
+        format!("Edited {name} ({}, {}).", count(replacements, "replacement"), count(content.len() as u64, "byte"));
     for note in notes {
         text.push('\n');
         text.push_str(note);

@@ -18,8 +18,8 @@ use crate::access::{Asks, RiskClass};
 use crate::call::{Code, Outcome, Programs, Refusal, Truncated};
 use crate::confine::Confined;
 use crate::limits::{
-    BINARY_PROBE_BYTES, GREP_CONTEXT_LINES, GREP_FILE_BYTES, GREP_LINE_CHARS, GREP_RESULT_CHARS, GREP_ROWS, GREP_ROWS_MAX,
-    PATTERN_BYTES, REGEX_BYTES,
+    BINARY_PROBE_BYTES, GREP_CONTEXT_LINES, GREP_FILE_BYTES, GREP_LINE_CHARS, GREP_RESULT_CHARS, GREP_ROWS,
+    GREP_ROWS_MAX, PATTERN_BYTES, REGEX_BYTES,
 };
 use crate::tools::args::{Arg, Kind, invalid};
 use crate::tools::folder;
@@ -73,13 +73,26 @@ impl Tool for Grep {
         summary: "Searches file contents by a regular expression.",
         example: r#"{"pattern":"fn main","glob":"**/*.rs","context":2}"#,
         args: &[
-            Arg::new("pattern", Kind::Text { min: 1, max_bytes: PATTERN_BYTES }, "Regular expression (Rust syntax).").required(),
+            Arg::new("pattern", Kind::Text { min: 1, max_bytes: PATTERN_BYTES }, "Regular expression (Rust syntax).")
+                .required(),
             Arg::new("path", Kind::Path, "Folder or file to search; the root when left out."),
-            Arg::new("glob", Kind::Text { min: 1, max_bytes: PATTERN_BYTES }, "Only files with such a name; ! in front: not those.")
-                .aliases(&["include"]),
-            Arg::new("type", Kind::Text { min: 1, max_bytes: 64 }, "Only files of this type, by ripgrep's name (rust, py, js)."),
-            Arg::new("output_mode", Kind::OneOf(&["content", "files", "count"]), "Lines (default), files, or lines per file.")
-                .aliases(&["mode", "outputMode"]),
+            Arg::new(
+                "glob",
+                Kind::Text { min: 1, max_bytes: PATTERN_BYTES },
+                "Only files with such a name; ! in front: not those.",
+            )
+            .aliases(&["include"]),
+            Arg::new(
+                "type",
+                Kind::Text { min: 1, max_bytes: 64 },
+                "Only files of this type, by ripgrep's name (rust, py, js).",
+            ),
+            Arg::new(
+                "output_mode",
+                Kind::OneOf(&["content", "files", "count"]),
+                "Lines (default), files, or lines per file.",
+            )
+            .aliases(&["mode", "outputMode"]),
             Arg::new("ignore_case", Kind::Bool, "Capitals do not matter.").aliases(&["ignoreCase", "caseInsensitive"]),
             Arg::new("fixed", Kind::Bool, "The pattern is plain text."),
             Arg::new("multiline", Kind::Bool, "Matches may span lines, and . matches a line end."),
@@ -94,7 +107,11 @@ impl Tool for Grep {
             Arg::new("max_line_chars", LINE_CHARS, "Characters of a line that are shown; 500 when left out."),
             Arg::new("max_result_chars", RESULT_CHARS, "Characters of the whole answer; 100000 when left out."),
             Arg::new("max_filesize", Kind::Int { min: 1, max: GREP_FILE_BYTES as i64 }, "Larger files are skipped."),
-            Arg::new("engine", Kind::OneOf(&["linear", "backtracking"]), "linear (default), or backtracking for look-around."),
+            Arg::new(
+                "engine",
+                Kind::OneOf(&["linear", "backtracking"]),
+                "linear (default), or backtracking for look-around.",
+            ),
         ],
     };
 
@@ -142,17 +159,22 @@ fn bad_pattern(words: &str) -> Refusal {
     };
     // The last line of the engine's message says what is wrong; those before repeat the pattern.
     let what = words.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it is not a regular expression");
-    invalid(format!("`pattern` is not usable: {}.", escaped(clip(what.trim().trim_start_matches("error: "), 200))), hint)
+    invalid(
+        format!("`pattern` is not usable: {}.", escaped(clip(what.trim().trim_start_matches("error: "), 200))),
+        hint,
+    )
 }
 
 fn types(args: &Args) -> Result<Option<Types>, Refusal> {
     let Some(name) = &args.r#type else { return Ok(None) };
     let mut builder = TypesBuilder::new();
     builder.add_defaults().select(name);
-    builder
-        .build()
-        .map(Some)
-        .map_err(|_| invalid(format!("`type` {} is not a file type.", super::args::shown(name)), "Use ripgrep's names: rust, py, js, md."))
+    builder.build().map(Some).map_err(|_| {
+        invalid(
+            format!("`type` {} is not a file type.", super::args::shown(name)),
+            "Use ripgrep's names: rust, py, js, md.",
+        )
+    })
 }
 
 /// Which files are wanted by name.
@@ -246,7 +268,8 @@ fn format(args: &Args) -> Format {
     Format {
         mode,
         line_numbers: args.line_numbers.unwrap_or(true),
-        context: [args.before, args.after, args.context].iter().any(|n| n.is_some_and(|n| n > 0)) && mode == Mode::Content,
+        context: [args.before, args.after, args.context].iter().any(|n| n.is_some_and(|n| n > 0))
+            && mode == Mode::Content,
         limit: args.limit.unwrap_or(GREP_ROWS),
         offset: args.offset,
         line_chars: args.max_line_chars.unwrap_or(GREP_LINE_CHARS[0]),

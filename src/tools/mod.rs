@@ -157,8 +157,9 @@ pub const fn entry<T: Tool>() -> Entry {
 }
 
 fn typed<T: Tool>(args: Map<String, Value>) -> Result<T::Args, Refusal> {
-    serde_json::from_value(Value::Object(args))
-        .map_err(|error| args::invalid(format!("The arguments of {} do not fit: {error}.", T::SPEC.name), T::SPEC.example))
+    serde_json::from_value(Value::Object(args)).map_err(|error| {
+        args::invalid(format!("The arguments of {} do not fit: {error}.", T::SPEC.name), T::SPEC.example)
+    })
 }
 
 fn plan_of<T: Tool>(args: &Map<String, Value>) -> Result<Plan, Refusal> {

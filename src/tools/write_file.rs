@@ -96,7 +96,9 @@ fn may_replace(args: &Args, name: &str, options: &ToolOptions) -> Result<(), Ref
     let exists = |hint: &str| Err(Refusal::new(Code::Exists, format!("`{name}` is there already.")).hint(hint));
     match options.overwrite.as_str() {
         "always" => Ok(()),
-        "never" => exists("The policy lets write_file make new files only ([write] overwrite); use edit_file to change this one."),
+        "never" => exists(
+            "The policy lets write_file make new files only ([write] overwrite); use edit_file to change this one.",
+        ),
         _ if args.overwrite => Ok(()),
         _ => exists("Use edit_file to change a part of it, or \"overwrite\": true to replace it."),
     }
@@ -111,9 +113,14 @@ fn shrink(args: &Args, name: &str, old: &Old, options: &ToolOptions) -> Result<O
     }
     let what = format!("`{name}` would shrink from {before} to {after} bytes");
     if refuses {
-        return Err(invalid(format!("{what}."), "Use edit_file for a part of it, or \"allow_shrink\": true if this is meant."));
+        return Err(invalid(
+            format!("{what}."),
+            "Use edit_file for a part of it, or \"allow_shrink\": true if this is meant.",
+        ));
     }
-    Ok(Some(format!("Warning: the file did shrink from {before} to {after} bytes. If that was not meant, write it again.")))
+    Ok(Some(format!(
+        "Warning: the file did shrink from {before} to {after} bytes. If that was not meant, write it again."
+    )))
 }
 
 fn answer(text: String, shown: &str, new: &[u8], old: Option<&Old>) -> Outcome {
