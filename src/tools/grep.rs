@@ -19,7 +19,7 @@ use crate::call::{Code, Outcome, Programs, Refusal, Truncated};
 use crate::confine::Confined;
 use crate::limits::{
     BINARY_PROBE_BYTES, GREP_CONTEXT_LINES, GREP_FILE_BYTES, GREP_LINE_CHARS, GREP_RESULT_CHARS, GREP_ROWS,
-    GREP_ROWS_MAX, PATTERN_BYTES, REGEX_BYTES,
+    GREP_ROWS_MAX, PATTERN_BYTES, REGEX_BYTES, SEARCH_TEXT_CHARS, SEARCH_TEXT_ROWS,
 };
 use crate::tools::args::{Arg, Kind, invalid};
 use crate::tools::folder;
@@ -56,6 +56,20 @@ pub(super) struct Args {
     max_result_chars: Option<usize>,
     max_filesize: Option<u64>,
     engine: Option<String>,
+}
+
+impl Args {
+    /// What `search_text` asks: capitals do not matter, fewer rows and less text.
+    pub(super) fn plain(pattern: String, fixed: bool) -> Args {
+        Args {
+            pattern,
+            fixed,
+            ignore_case: true,
+            limit: Some(SEARCH_TEXT_ROWS),
+            max_result_chars: Some(SEARCH_TEXT_CHARS),
+            ..Args::default()
+        }
+    }
 }
 
 const CONTEXT: Kind = Kind::Int { min: 0, max: GREP_CONTEXT_LINES as i64 };
@@ -218,7 +232,8 @@ struct Search<'a> {
     skipped: Skipped,
 }
 
-fn run(args: &Args, given: &mut Given) -> Result<Outcome, Refusal> {
+/// Searches what was given.
+pub(super) fn run(args: &Args, given: &mut Given) -> Result<Outcome, Refusal> {
     let deadline = Deadline::start();
     let matcher = regex(args)?;
     let names = Names::of(args)?;
@@ -265,6 +280,7 @@ fn format(args: &Args) -> Format {
         Some("count") => Mode::Count,
         _ => Mode::Content,
     };
+    let result_chars = args.max_result_chars.unwrap_or(GREP_RESULT_CHARS[0]);
     Format {
         mode,
         line_numbers: args.line_numbers.unwrap_or(true),
@@ -272,8 +288,9 @@ fn format(args: &Args) -> Format {
             && mode == Mode::Content,
         limit: args.limit.unwrap_or(GREP_ROWS),
         offset: args.offset,
-        line_chars: args.max_line_chars.unwrap_or(GREP_LINE_CHARS[0]),
-        result_chars: args.max_result_chars.unwrap_or(GREP_RESULT_CHARS[0]),
+        // The first row is always shown, so it must fit.
+        line_chars: args.max_line_chars.unwrap_or(GREP_LINE_CHARS[0]).min(result_chars / 2),
+        result_chars,
     }
 }
 

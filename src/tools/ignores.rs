@@ -172,8 +172,7 @@ pub(super) struct Level {
 }
 
 impl Level {
-    /// Reads what the folder has. `base` is its root-relative path (empty for the root); `names` are its entries, where
-    /// they are known, so that missing files cost nothing.
+    /// Reads what the folder has. `base` is its root-relative path (empty for the root).
     pub(super) fn read(up: Option<Rc<Level>>, base: &Path, folder: &OwnedFd, rules: &Rules) -> Rc<Level> {
         let readable = |name: &str| !rules.hidden.hides(&base.join(name), false);
         let own: Vec<String> =

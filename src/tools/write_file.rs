@@ -124,12 +124,17 @@ fn shrink(args: &Args, name: &str, old: &Old, options: &ToolOptions) -> Result<O
 }
 
 fn answer(text: String, shown: &str, new: &[u8], old: Option<&Old>) -> Outcome {
-    let before = old.map(|old| old.content.as_deref().unwrap_or_default());
+    // An old content beyond the limit is not compared.
+    let changes = match old {
+        Some(Old { content: None, .. }) => String::new(),
+        Some(old) => diff::unified(shown, old.content.as_deref(), new),
+        None => diff::unified(shown, None, new),
+    };
     Outcome::ok(text)
         .detail("path", shown)
         .detail("created", old.is_none())
         .detail("bytes", new.len())
         .detail("previous_bytes", old.map_or(Value::Null, |old| Value::from(old.bytes())))
         .detail("sha256", sha256(new))
-        .detail("diff", diff::unified(shown, before, new))
+        .detail("diff", changes)
 }
