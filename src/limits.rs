@@ -66,6 +66,12 @@ pub const GREP_LINE_CHARS: [usize; 3] = [500, 80, 2000];
 pub const GREP_RESULT_CHARS: [usize; 2] = [100_000, 1000];
 /// Bytes of the largest file that `grep` reads: default and most.
 pub const GREP_FILE_BYTES: u64 = 2 * 1024 * 1024;
+/// Rows of one `search_text`.
+pub const SEARCH_TEXT_ROWS: usize = 80;
+/// Characters of the text of one `search_text`.
+pub const SEARCH_TEXT_CHARS: usize = 12_000;
+/// Edits of one `multi_edit`.
+pub const MULTI_EDITS: usize = 100;
 /// Bytes of a compiled pattern. Time is bounded by pattern × text: at this size a file of the largest kind stays far
 /// below [`SEARCH_MS`].
 pub const REGEX_BYTES: usize = 1024 * 1024;

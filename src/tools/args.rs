@@ -199,10 +199,13 @@ fn object(
             ));
         };
         if let Some(before) = found.get(arg.name) {
-            let first = spelled.iter().find(|(canonical, _)| *canonical == arg.name).map_or(arg.name, |(_, s)| s.as_str());
+            let first =
+                spelled.iter().find(|(canonical, _)| *canonical == arg.name).map_or(arg.name, |(_, s)| s.as_str());
             if *before != value {
                 return Err(invalid(
-                    format!("`{place}{first}` and `{place}{name}` are one argument of {tool} and have different values."),
+                    format!(
+                        "`{place}{first}` and `{place}{name}` are one argument of {tool} and have different values."
+                    ),
                     format!("Give `{}` once.", arg.name),
                 ));
             }
@@ -213,7 +216,8 @@ fn object(
     }
     let mut checked = Map::new();
     for arg in table.iter().filter(|arg| arg.is_offered(features)) {
-        let spelling = spelled.iter().find(|(canonical, _)| *canonical == arg.name).map_or(arg.name, |(_, s)| s.as_str());
+        let spelling =
+            spelled.iter().find(|(canonical, _)| *canonical == arg.name).map_or(arg.name, |(_, s)| s.as_str());
         match found.remove(arg.name) {
             Some(value) => {
                 let label = format!("{place}{spelling}");
@@ -232,9 +236,8 @@ fn object(
 }
 
 fn checked_value(tool: &str, label: &str, value: Value, kind: &Kind, features: &Features) -> Result<Value, Refusal> {
-    let wrong = |what: &str| {
-        invalid(format!("`{label}` of {tool} {what}."), format!("`{label}` must be {}.", expected(kind)))
-    };
+    let wrong =
+        |what: &str| invalid(format!("`{label}` of {tool} {what}."), format!("`{label}` must be {}.", expected(kind)));
     match (*kind, value) {
         (Kind::Text { min, max_bytes }, Value::String(text)) => {
             if text.contains('\0') {
@@ -266,7 +269,11 @@ fn checked_value(tool: &str, label: &str, value: Value, kind: &Kind, features: &
         },
         (Kind::Bool, Value::Bool(b)) => Ok(Value::Bool(b)),
         (Kind::OneOf(words), Value::String(text)) => {
-            if words.contains(&text.as_str()) { Ok(Value::String(text)) } else { Err(wrong("is not one of its words")) }
+            if words.contains(&text.as_str()) {
+                Ok(Value::String(text))
+            } else {
+                Err(wrong("is not one of its words"))
+            }
         }
         (Kind::Objects { min, max, fields }, Value::Array(items)) => {
             if items.len() < min || items.len() > max {
@@ -282,7 +289,8 @@ fn checked_value(tool: &str, label: &str, value: Value, kind: &Kind, features: &
             Ok(Value::Array(list))
         }
         (Kind::Texts { min, max, max_chars }, Value::Array(items)) => {
-            let good = |item: &Value| item.as_str().is_some_and(|s| !s.contains('\0') && s.chars().count() <= max_chars);
+            let good =
+                |item: &Value| item.as_str().is_some_and(|s| !s.contains('\0') && s.chars().count() <= max_chars);
             if items.len() < min || items.len() > max {
                 Err(wrong(&format!("has {} items", items.len())))
             } else if let Some(n) = items.iter().position(|item| !good(item)) {
@@ -317,7 +325,9 @@ fn expected(kind: &Kind) -> String {
         Kind::Bool => "true or false".to_owned(),
         Kind::OneOf(words) => format!("one of: {}", words.join(", ")),
         Kind::Objects { min, max, .. } => format!("a list of {min} to {max} objects"),
-        Kind::Texts { min, max, max_chars } => format!("a list of {min} to {max} strings of at most {max_chars} characters"),
+        Kind::Texts { min, max, max_chars } => {
+            format!("a list of {min} to {max} strings of at most {max_chars} characters")
+        }
     }
 }
 
@@ -325,7 +335,8 @@ fn expected(kind: &Kind) -> String {
 mod tests {
     use super::*;
 
-    const INNER: &[Arg] = &[Arg::new("old", Kind::Text { min: 1, max_bytes: 9 }, "old").required().aliases(&["oldText"])];
+    const INNER: &[Arg] =
+        &[Arg::new("old", Kind::Text { min: 1, max_bytes: 9 }, "old").required().aliases(&["oldText"])];
     const TABLE: &[Arg] = &[
         Arg::new("path", Kind::Path, "a path").required().aliases(&["file_path"]),
         Arg::new("limit", Kind::Int { min: 1, max: 5 }, "how many"),

@@ -59,7 +59,8 @@ impl Place {
         let shown = given.shown;
         let parent = given.parent.ok_or_else(|| failed("find the folder of", &shown, Errno::ENOENT))?;
         // A descriptor of our own: the one given may be of a kind (`O_PATH`) that cannot be locked.
-        let mut here = folder::open_dir(&parent, OsStr::new(".")).map_err(|e| failed("open the folder of", &shown, e))?;
+        let mut here =
+            folder::open_dir(&parent, OsStr::new(".")).map_err(|e| failed("open the folder of", &shown, e))?;
         for name in &given.missing {
             here = make_folder(&here, name).map_err(|e| failed("make the folders of", &shown, e))?;
         }
@@ -86,8 +87,10 @@ impl Place {
     }
 
     fn not_regular(&self) -> Refusal {
-        let what = folder::stat_in(&self.folder, OsStr::new(&self.name)).map_or("not a regular file", |s| folder::special_name(&s));
-        Refusal::new(Code::NotRegular, format!("`{}` is {what}.", escaped(&self.shown))).hint("Only regular files are written.")
+        let what = folder::stat_in(&self.folder, OsStr::new(&self.name))
+            .map_or("not a regular file", |s| folder::special_name(&s));
+        Refusal::new(Code::NotRegular, format!("`{}` is {what}.", escaped(&self.shown)))
+            .hint("Only regular files are written.")
     }
 
     /// Puts a new file there. Never replaces one.
@@ -96,8 +99,10 @@ impl Place {
         fchmod(&temporary.file, Mode::from_bits_truncate(FILE_MODE)).map_err(|e| failed("write", &self.shown, e))?;
         temporary.file.sync_all().map_err(|e| failed("write", &self.shown, raw(&e)))?;
         match temporary.move_to(&self.name, RenameFlags::NOREPLACE) {
-            Err(Errno::EEXIST) => Err(Refusal::new(Code::Exists, format!("`{}` has appeared meanwhile.", escaped(&self.shown)))
-                .hint("Read it, then use edit_file, or write_file with overwrite.")),
+            Err(Errno::EEXIST) => {
+                Err(Refusal::new(Code::Exists, format!("`{}` has appeared meanwhile.", escaped(&self.shown)))
+                    .hint("Read it, then use edit_file, or write_file with overwrite."))
+            }
             moved => moved.map_err(|e| failed("write", &self.shown, e)),
         }
     }
@@ -142,7 +147,9 @@ fn raw(error: &std::io::Error) -> Errno {
 fn failed(verb: &str, shown: &str, errno: Errno) -> Refusal {
     let name = escaped(shown);
     let (code, hint) = match errno {
-        Errno::ENOTDIR | Errno::ELOOP | Errno::EISDIR => (Code::NotRegular, "A part of the path is not a folder; check it with ls."),
+        Errno::ENOTDIR | Errno::ELOOP | Errno::EISDIR => {
+            (Code::NotRegular, "A part of the path is not a folder; check it with ls.")
+        }
         Errno::ENOENT => (Code::NotFound, "Check the path with ls."),
         Errno::ENOSPC | Errno::EDQUOT | Errno::EFBIG => (Code::LimitReached, "Make room first."),
         Errno::ENAMETOOLONG => (Code::InvalidArguments, "Give a shorter name."),
@@ -178,8 +185,11 @@ fn lock(folder: &OwnedFd, shown: &str) -> Result<(), Refusal> {
                 std::thread::sleep(Duration::from_millis(5));
             }
             Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => {
-                return Err(Refusal::new(Code::TimedOut, format!("The folder of `{}` is locked by another program.", escaped(shown)))
-                    .hint("Try again later."));
+                return Err(Refusal::new(
+                    Code::TimedOut,
+                    format!("The folder of `{}` is locked by another program.", escaped(shown)),
+                )
+                .hint("Try again later."));
             }
             // A file system without locks: the check before the move is all there is.
             Err(_) => return Ok(()),
@@ -241,7 +251,9 @@ fn dress(file: &File, old: &Old) -> Result<Vec<&'static str>, Errno> {
     let mut notes = Vec::new();
     let own = fstat(file)?;
     let (uid, gid) = (old.stat.st_uid, old.stat.st_gid);
-    if (own.st_uid, own.st_gid) != (uid, gid) && fchown(file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid))).is_err() {
+    if (own.st_uid, own.st_gid) != (uid, gid)
+        && fchown(file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid))).is_err()
+    {
         // The group alone is often ours to give.
         let _ = fchown(file, None, Some(Gid::from_raw(gid)));
         notes.push("The owner changed: the old one cannot be kept here.");
@@ -267,8 +279,9 @@ fn copy_attributes(from: &File, to: &File) -> bool {
             kept &= name != b"security.capability";
             continue;
         }
-        let copied = rustix::fs::fgetxattr(from, name, value.as_mut_slice())
-            .and_then(|n| rustix::fs::fsetxattr(to, name, value.get(..n).unwrap_or_default(), rustix::fs::XattrFlags::empty()));
+        let copied = rustix::fs::fgetxattr(from, name, value.as_mut_slice()).and_then(|n| {
+            rustix::fs::fsetxattr(to, name, value.get(..n).unwrap_or_default(), rustix::fs::XattrFlags::empty())
+        });
         kept &= copied.is_ok();
     }
     kept

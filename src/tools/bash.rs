@@ -47,14 +47,22 @@ impl Tool for Bash {
         example: r#"{"command":"cargo test --quiet","timeout_ms":300000}"#,
         args: &[
             Arg::new("command", Kind::Text { min: 1, max_bytes: COMMAND_BYTES }, "Command for bash -c.").required(),
-            Arg::new("timeout_ms", Kind::Int { min: 1, max: TIMEOUT_MAX }, "Milliseconds it may run; 120000 when left out.")
-                .aliases(&["timeout", "timeoutMs"]),
+            Arg::new(
+                "timeout_ms",
+                Kind::Int { min: 1, max: TIMEOUT_MAX },
+                "Milliseconds it may run; 120000 when left out.",
+            )
+            .aliases(&["timeout", "timeoutMs"]),
             Arg::new("description", Kind::Text { min: 0, max_bytes: LABEL_BYTES }, "A label for people; not judged."),
             Arg::new("background", Kind::Bool, "Start it and return at once; it ends with the session.")
                 .aliases(&["is_daemon", "isDaemon"])
                 .when("daemons"),
             Arg::new("interleave", Kind::Bool, "One stream in the order of writing."),
-            Arg::new("stdin", Kind::Text { min: 0, max_bytes: WRITE_BYTES }, "Standard input; end of file when left out."),
+            Arg::new(
+                "stdin",
+                Kind::Text { min: 0, max_bytes: WRITE_BYTES },
+                "Standard input; end of file when left out.",
+            ),
             Arg::new("cwd", Kind::Path, "Folder to run in; the root when left out."),
         ],
     };
@@ -95,8 +103,11 @@ fn run(args: &Args, given: Given, programs: &mut dyn Programs) -> Result<Outcome
         end = programs.run(&program);
     }
     if let Some(errno) = end.not_started {
-        return Err(Refusal::new(Code::Unavailable, format!("The shell could not be started: {}.", Errno::from_raw(errno).desc()))
-            .hint("The view of this sandbox has no shell that runs; add one to [filesystem] read."));
+        return Err(Refusal::new(
+            Code::Unavailable,
+            format!("The shell could not be started: {}.", Errno::from_raw(errno).desc()),
+        )
+        .hint("The view of this sandbox has no shell that runs; add one to [filesystem] read."));
     }
     Ok(answer(command, &end))
 }
@@ -172,8 +183,9 @@ fn answer(command: &str, end: &ProgramEnd) -> Outcome {
         });
     }
     if timed_out {
-        let refusal = Refusal::new(Code::TimedOut, format!("The command ran out of time after {} ms.", end.duration_ms))
-            .hint("Give it a larger timeout_ms, or a smaller task.");
+        let refusal =
+            Refusal::new(Code::TimedOut, format!("The command ran out of time after {} ms.", end.duration_ms))
+                .hint("Give it a larger timeout_ms, or a smaller task.");
         outcome.refusal = Some(refusal);
     }
     outcome
@@ -224,7 +236,9 @@ fn hint(command: &str) -> Option<&'static str> {
         return None;
     }
     match command.split_whitespace().next()? {
-        "cat" | "head" | "tail" => Some("Hint: read_file shows a file with line numbers, and its parts by offset and limit."),
+        "cat" | "head" | "tail" => {
+            Some("Hint: read_file shows a file with line numbers, and its parts by offset and limit.")
+        }
         "ls" => Some("Hint: the tool ls lists a folder, glob finds files by name."),
         "grep" => Some("Hint: the tool grep searches the workspace and leaves out what is ignored."),
         _ => None,

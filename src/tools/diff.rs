@@ -30,8 +30,10 @@ pub(super) fn unified(path: &str, old: Option<&[u8]>, new: &[u8]) -> String {
         return out;
     }
     let lines_before = old.get(..head).unwrap_or_default().matches('\n').count();
-    let diff =
-        TextDiff::configure().algorithm(Algorithm::Myers).timeout(Duration::from_millis(DIFF_MS)).diff_lines(a.as_str(), b.as_str());
+    let diff = TextDiff::configure()
+        .algorithm(Algorithm::Myers)
+        .timeout(Duration::from_millis(DIFF_MS))
+        .diff_lines(a.as_str(), b.as_str());
     for group in diff.grouped_ops(CONTEXT) {
         hunk(&mut out, &diff, &group, lines_before);
         if out.len() > DIFF_CHARS * 4 {
@@ -118,7 +120,7 @@ mod tests {
         assert_eq!(unified("f", None, b"a\n"), "--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+a\n");
         assert_eq!(unified("f", Some(b"a\n"), b""), "--- a/f\n+++ b/f\n@@ -1 +0,0 @@\n-a\n");
         assert!(unified("f", Some(b"a"), b"a\n").contains("-a\n\\ No newline at end of file\n+a\n"));
-        assert!(unified("f", Some(b"a\nb\na\n"), b"a\nb\na\nb\na\n").contains("+b\n") );
+        assert!(unified("f", Some(b"a\nb\na\n"), b"a\nb\na\nb\na\n").contains("+b\n"));
         assert_eq!(unified("f", Some(b"a\n"), b"a\n"), "");
     }
 

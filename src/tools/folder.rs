@@ -42,7 +42,8 @@ pub(super) struct Item {
 }
 
 /// `O_NONBLOCK`: opening a pipe must not wait for its writer.
-const SAFE: OFlag = OFlag::O_RDONLY.union(OFlag::O_NOFOLLOW).union(OFlag::O_NONBLOCK).union(OFlag::O_NOCTTY).union(OFlag::O_CLOEXEC);
+const SAFE: OFlag =
+    OFlag::O_RDONLY.union(OFlag::O_NOFOLLOW).union(OFlag::O_NONBLOCK).union(OFlag::O_NOCTTY).union(OFlag::O_CLOEXEC);
 
 /// What a mode says the file is.
 pub(super) fn kind_of(stat: &FileStat) -> Kind {

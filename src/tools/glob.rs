@@ -59,7 +59,11 @@ impl Tool for Glob {
             Arg::new("path", Kind::Path, "Folder to search; the root when left out."),
             Arg::new("limit", Kind::Int { min: 1, max: MAX }, "Rows at most; 200 when left out."),
             Arg::new("offset", Kind::Int { min: 0, max: i64::MAX }, "Rows to skip after sorting."),
-            Arg::new("sort", Kind::OneOf(&["modified", "path"]), "Order: modified (newest first, the default) or path."),
+            Arg::new(
+                "sort",
+                Kind::OneOf(&["modified", "path"]),
+                "Order: modified (newest first, the default) or path.",
+            ),
             Arg::new("include_hidden", Kind::Bool, "Also names that start with a dot.").aliases(&["includeHidden"]),
             Arg::new("include_ignored", Kind::Bool, "Also what ignore files leave out.").aliases(&["includeIgnored"]),
         ],
@@ -81,7 +85,10 @@ pub(super) fn check_pattern(name: &str, pattern: &str) -> Result<(), Refusal> {
         return Err(invalid(format!("`{name}` starts with a slash."), "Give a pattern relative to `path`."));
     }
     if pattern.split('/').any(|part| part == "..") {
-        return Err(invalid(format!("`{name}` climbs out with `..`."), "Give a pattern without `..`; name the folder in `path`."));
+        return Err(invalid(
+            format!("`{name}` climbs out with `..`."),
+            "Give a pattern without `..`; name the folder in `path`.",
+        ));
     }
     Ok(())
 }
@@ -147,7 +154,12 @@ fn answer(args: &Args, rows: &[Row], complete: bool, shut: Option<&str>) -> Outc
     if left > 0 {
         let hint = format!("Use offset={next} for the next ones, or a narrower pattern.");
         text.push_str(&format!("\n[{} of {total} files. {hint}]", part.len()));
-        truncated = Some(Truncated { omitted_results: Some(left as u64), reason: "limit".to_owned(), hint, ..Truncated::default() });
+        truncated = Some(Truncated {
+            omitted_results: Some(left as u64),
+            reason: "limit".to_owned(),
+            hint,
+            ..Truncated::default()
+        });
     }
     if !complete {
         let hint = "The search stopped early: give a narrower path.".to_owned();

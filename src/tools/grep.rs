@@ -18,8 +18,8 @@ use crate::access::{Asks, RiskClass};
 use crate::call::{Code, Outcome, Programs, Refusal, Truncated};
 use crate::confine::Confined;
 use crate::limits::{
-    BINARY_PROBE_BYTES, GREP_CONTEXT_LINES, GREP_FILE_BYTES, GREP_LINE_CHARS, GREP_RESULT_CHARS, GREP_ROWS, GREP_ROWS_MAX,
-    PATTERN_BYTES, REGEX_BYTES,
+    BINARY_PROBE_BYTES, GREP_CONTEXT_LINES, GREP_FILE_BYTES, GREP_LINE_CHARS, GREP_RESULT_CHARS, GREP_ROWS,
+    GREP_ROWS_MAX, PATTERN_BYTES, REGEX_BYTES, SEARCH_TEXT_CHARS, SEARCH_TEXT_ROWS,
 };
 use crate::tools::args::{Arg, Kind, invalid};
 use crate::tools::folder;
@@ -58,6 +58,20 @@ pub(super) struct Args {
     engine: Option<String>,
 }
 
+impl Args {
+    /// What `search_text` asks: capitals do not matter, fewer rows and less text.
+    pub(super) fn plain(pattern: String, fixed: bool) -> Args {
+        Args {
+            pattern,
+            fixed,
+            ignore_case: true,
+            limit: Some(SEARCH_TEXT_ROWS),
+            max_result_chars: Some(SEARCH_TEXT_CHARS),
+            ..Args::default()
+        }
+    }
+}
+
 const CONTEXT: Kind = Kind::Int { min: 0, max: GREP_CONTEXT_LINES as i64 };
 const LINE_CHARS: Kind = Kind::Int { min: GREP_LINE_CHARS[1] as i64, max: GREP_LINE_CHARS[2] as i64 };
 const RESULT_CHARS: Kind = Kind::Int { min: GREP_RESULT_CHARS[1] as i64, max: GREP_RESULT_CHARS[0] as i64 };
@@ -73,13 +87,26 @@ impl Tool for Grep {
         summary: "Searches file contents by a regular expression.",
         example: r#"{"pattern":"fn main","glob":"**/*.rs","context":2}"#,
         args: &[
-            Arg::new("pattern", Kind::Text { min: 1, max_bytes: PATTERN_BYTES }, "Regular expression (Rust syntax).").required(),
+            Arg::new("pattern", Kind::Text { min: 1, max_bytes: PATTERN_BYTES }, "Regular expression (Rust syntax).")
+                .required(),
             Arg::new("path", Kind::Path, "Folder or file to search; the root when left out."),
-            Arg::new("glob", Kind::Text { min: 1, max_bytes: PATTERN_BYTES }, "Only files with such a name; ! in front: not those.")
-                .aliases(&["include"]),
-            Arg::new("type", Kind::Text { min: 1, max_bytes: 64 }, "Only files of this type, by ripgrep's name (rust, py, js)."),
-            Arg::new("output_mode", Kind::OneOf(&["content", "files", "count"]), "Lines (default), files, or lines per file.")
-                .aliases(&["mode", "outputMode"]),
+            Arg::new(
+                "glob",
+                Kind::Text { min: 1, max_bytes: PATTERN_BYTES },
+                "Only files with such a name; ! in front: not those.",
+            )
+            .aliases(&["include"]),
+            Arg::new(
+                "type",
+                Kind::Text { min: 1, max_bytes: 64 },
+                "Only files of this type, by ripgrep's name (rust, py, js).",
+            ),
+            Arg::new(
+                "output_mode",
+                Kind::OneOf(&["content", "files", "count"]),
+                "Lines (default), files, or lines per file.",
+            )
+            .aliases(&["mode", "outputMode"]),
             Arg::new("ignore_case", Kind::Bool, "Capitals do not matter.").aliases(&["ignoreCase", "caseInsensitive"]),
             Arg::new("fixed", Kind::Bool, "The pattern is plain text."),
             Arg::new("multiline", Kind::Bool, "Matches may span lines, and . matches a line end."),
@@ -94,7 +121,11 @@ impl Tool for Grep {
             Arg::new("max_line_chars", LINE_CHARS, "Characters of a line that are shown; 500 when left out."),
             Arg::new("max_result_chars", RESULT_CHARS, "Characters of the whole answer; 100000 when left out."),
             Arg::new("max_filesize", Kind::Int { min: 1, max: GREP_FILE_BYTES as i64 }, "Larger files are skipped."),
-            Arg::new("engine", Kind::OneOf(&["linear", "backtracking"]), "linear (default), or backtracking for look-around."),
+            Arg::new(
+                "engine",
+                Kind::OneOf(&["linear", "backtracking"]),
+                "linear (default), or backtracking for look-around.",
+            ),
         ],
     };
 
@@ -142,17 +173,22 @@ fn bad_pattern(words: &str) -> Refusal {
     };
     // The last line of the engine's message says what is wrong; those before repeat the pattern.
     let what = words.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it is not a regular expression");
-    invalid(format!("`pattern` is not usable: {}.", escaped(clip(what.trim().trim_start_matches("error: "), 200))), hint)
+    invalid(
+        format!("`pattern` is not usable: {}.", escaped(clip(what.trim().trim_start_matches("error: "), 200))),
+        hint,
+    )
 }
 
 fn types(args: &Args) -> Result<Option<Types>, Refusal> {
     let Some(name) = &args.r#type else { return Ok(None) };
     let mut builder = TypesBuilder::new();
     builder.add_defaults().select(name);
-    builder
-        .build()
-        .map(Some)
-        .map_err(|_| invalid(format!("`type` {} is not a file type.", super::args::shown(name)), "Use ripgrep's names: rust, py, js, md."))
+    builder.build().map(Some).map_err(|_| {
+        invalid(
+            format!("`type` {} is not a file type.", super::args::shown(name)),
+            "Use ripgrep's names: rust, py, js, md.",
+        )
+    })
 }
 
 /// Which files are wanted by name.
@@ -196,7 +232,8 @@ struct Search<'a> {
     skipped: Skipped,
 }
 
-fn run(args: &Args, given: &mut Given) -> Result<Outcome, Refusal> {
+/// Searches what was given.
+pub(super) fn run(args: &Args, given: &mut Given) -> Result<Outcome, Refusal> {
     let deadline = Deadline::start();
     let matcher = regex(args)?;
     let names = Names::of(args)?;
@@ -243,14 +280,17 @@ fn format(args: &Args) -> Format {
         Some("count") => Mode::Count,
         _ => Mode::Content,
     };
+    let result_chars = args.max_result_chars.unwrap_or(GREP_RESULT_CHARS[0]);
     Format {
         mode,
         line_numbers: args.line_numbers.unwrap_or(true),
-        context: [args.before, args.after, args.context].iter().any(|n| n.is_some_and(|n| n > 0)) && mode == Mode::Content,
+        context: [args.before, args.after, args.context].iter().any(|n| n.is_some_and(|n| n > 0))
+            && mode == Mode::Content,
         limit: args.limit.unwrap_or(GREP_ROWS),
         offset: args.offset,
-        line_chars: args.max_line_chars.unwrap_or(GREP_LINE_CHARS[0]),
-        result_chars: args.max_result_chars.unwrap_or(GREP_RESULT_CHARS[0]),
+        // The first row is always shown, so it must fit.
+        line_chars: args.max_line_chars.unwrap_or(GREP_LINE_CHARS[0]).min(result_chars / 2),
+        result_chars,
     }
 }
 

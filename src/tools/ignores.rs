@@ -53,8 +53,11 @@ impl Hidden {
 }
 
 fn cannot(pattern: &str) -> Refusal {
-    Refusal::new(Code::CannotEnforce, format!("The denied path pattern `{}` cannot be used.", super::args::shown(pattern)))
-        .hint("Mend the pattern in the policy.")
+    Refusal::new(
+        Code::CannotEnforce,
+        format!("The denied path pattern `{}` cannot be used.", super::args::shown(pattern)),
+    )
+    .hint("Mend the pattern in the policy.")
 }
 
 /// Lines of gitignore grammar for one denied pattern. `dir/**` hides the folder itself as well; `!` and `#` in front and
@@ -117,8 +120,10 @@ impl Rules {
     }
 
     fn is_secret(&self, path: &Path, name: &OsStr, is_dir: bool) -> bool {
-        let template = name.to_str().is_some_and(|text| NOT_SECRET.iter().any(|plain| plain.eq_ignore_ascii_case(text)));
-        (!template && self.secrets.matched(path, is_dir).is_ignore()) || self.more_secrets.matched(path, is_dir).is_ignore()
+        let template =
+            name.to_str().is_some_and(|text| NOT_SECRET.iter().any(|plain| plain.eq_ignore_ascii_case(text)));
+        (!template && self.secrets.matched(path, is_dir).is_ignore())
+            || self.more_secrets.matched(path, is_dir).is_ignore()
     }
 
     /// Why nothing below (or at) this root-relative start is ever shown, if that is so.
@@ -167,13 +172,13 @@ pub(super) struct Level {
 }
 
 impl Level {
-    /// Reads what the folder has. `base` is its root-relative path (empty for the root); `names` are its entries, where
-    /// they are known, so that missing files cost nothing.
+    /// Reads what the folder has. `base` is its root-relative path (empty for the root).
     pub(super) fn read(up: Option<Rc<Level>>, base: &Path, folder: &OwnedFd, rules: &Rules) -> Rc<Level> {
         let readable = |name: &str| !rules.hidden.hides(&base.join(name), false);
         let own: Vec<String> =
             OWN_IGNORES.iter().filter(|name| readable(name)).filter_map(|name| text_of(folder, name)).collect();
-        let git: Vec<String> = [GIT_IGNORE].iter().filter(|name| readable(name)).filter_map(|n| text_of(folder, n)).collect();
+        let git: Vec<String> =
+            [GIT_IGNORE].iter().filter(|name| readable(name)).filter_map(|n| text_of(folder, n)).collect();
         let is_repository = folder::stat_in(folder, OsStr::new(".git")).is_ok();
         let exclude: Vec<String> = if is_repository { exclude_of(folder).into_iter().collect() } else { Vec::new() };
         Rc::new(Level {

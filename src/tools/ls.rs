@@ -44,8 +44,12 @@ impl Tool for Ls {
         args: &[
             Arg::new("path", args::Kind::Path, "Folder to list; the root when left out.").aliases(&["dir"]),
             Arg::new("depth", args::Kind::Int { min: 1, max: 6 }, "Levels to list; 1 when left out."),
-            Arg::new("include_ignored", args::Kind::Bool, "false leaves out what ignore files leave out; true by default.")
-                .aliases(&["includeIgnored"]),
+            Arg::new(
+                "include_ignored",
+                args::Kind::Bool,
+                "false leaves out what ignore files leave out; true by default.",
+            )
+            .aliases(&["includeIgnored"]),
         ],
     };
 
@@ -87,8 +91,11 @@ fn run(args: &Args, given: &mut Given) -> Result<Outcome, Refusal> {
     let rules = if args.include_ignored == Some(false) { Some(Rules::new(&given.options, true, false)?) } else { None };
     let start = Start::take(given)?;
     if !start.is_dir {
-        return Err(Refusal::new(Code::NotRegular, format!("`{}` is not a folder.", escaped(&walk::shown(&start, Path::new("")))))
-            .hint("Use read_file for a file."));
+        return Err(Refusal::new(
+            Code::NotRegular,
+            format!("`{}` is not a folder.", escaped(&walk::shown(&start, Path::new("")))),
+        )
+        .hint("Use read_file for a file."));
     }
     let above = rules.as_ref().and_then(|rules| walk::levels_above(&start, rules));
     let mut listing = Listing {
@@ -109,7 +116,13 @@ fn run(args: &Args, given: &mut Given) -> Result<Outcome, Refusal> {
 
 impl Listing<'_> {
     /// Adds one folder and, down to the depth asked for, those below it. `place` is relative to the start.
-    fn add(&mut self, fd: &OwnedFd, place: &Path, above: Option<Rc<Level>>, level: usize) -> Result<(), nix::errno::Errno> {
+    fn add(
+        &mut self,
+        fd: &OwnedFd,
+        place: &Path,
+        above: Option<Rc<Level>>,
+        level: usize,
+    ) -> Result<(), nix::errno::Errno> {
         let base = self.start.prefix.join(place);
         let ignores = self.rules.as_ref().map(|rules| Level::read(above, &base, fd, rules));
         let (mut items, more) = folder::list(fd, self.budget)?;
@@ -168,14 +181,18 @@ fn answer(listing: Listing<'_>) -> Outcome {
     }
     let returned = listing.rows.len() as u64;
     let left = listing.total - returned;
-    let rows: Vec<Value> =
-        listing.rows.iter().map(|row| json!({ "name": row.name, "kind": row.kind.name(), "bytes": row.bytes })).collect();
+    let rows: Vec<Value> = listing
+        .rows
+        .iter()
+        .map(|row| json!({ "name": row.name, "kind": row.kind.name(), "bytes": row.bytes }))
+        .collect();
     let mut truncated = None;
     if left > 0 || !listing.complete {
         let hint = "List a folder below, or use glob with a pattern.".to_owned();
         let more = if listing.complete { "" } else { " or more" };
         text.push_str(&format!("[{returned} of {}{more} entries. {hint}]", listing.total));
-        truncated = Some(Truncated { omitted_results: Some(left), reason: "limit".to_owned(), hint, ..Truncated::default() });
+        truncated =
+            Some(Truncated { omitted_results: Some(left), reason: "limit".to_owned(), hint, ..Truncated::default() });
     }
     let mut outcome = Outcome::ok(text.trim_end())
         .detail("path", path)

@@ -92,7 +92,7 @@ impl Rows {
         let row = Row { path: path.to_owned(), number, text, is_match };
         let shown = self.shown(&row);
         let chars = shown.chars().count();
-        if self.chars + chars > self.format.result_chars {
+        if self.chars + chars > self.format.result_chars && !self.rows.is_empty() {
             self.is_full = true;
             return;
         }

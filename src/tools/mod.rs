@@ -14,6 +14,7 @@ use crate::confine::Confined;
 pub mod args;
 mod atomic;
 mod bash;
+mod change;
 mod diff;
 mod edit_file;
 mod folder;
@@ -23,8 +24,10 @@ mod ignores;
 mod json;
 mod ls;
 mod matches;
+mod multi_edit;
 mod read_file;
 mod replace;
+mod search_text;
 pub mod text;
 mod walk;
 mod write_file;
@@ -140,7 +143,9 @@ pub static TOOLS: &[Entry] = &[
     entry::<glob::Glob>(),
     entry::<grep::Grep>(),
     entry::<ls::Ls>(),
+    entry::<multi_edit::MultiEdit>(),
     entry::<read_file::ReadFile>(),
+    entry::<search_text::SearchText>(),
     entry::<write_file::WriteFile>(),
 ];
 
@@ -157,8 +162,9 @@ pub const fn entry<T: Tool>() -> Entry {
 }
 
 fn typed<T: Tool>(args: Map<String, Value>) -> Result<T::Args, Refusal> {
-    serde_json::from_value(Value::Object(args))
-        .map_err(|error| args::invalid(format!("The arguments of {} do not fit: {error}.", T::SPEC.name), T::SPEC.example))
+    serde_json::from_value(Value::Object(args)).map_err(|error| {
+        args::invalid(format!("The arguments of {} do not fit: {error}.", T::SPEC.name), T::SPEC.example)
+    })
 }
 
 fn plan_of<T: Tool>(args: &Map<String, Value>) -> Result<Plan, Refusal> {

@@ -77,11 +77,15 @@ fn read(args: &Args, given: Given) -> Result<Outcome, Refusal> {
     match folder::kind_of(&stat) {
         folder::Kind::File => {}
         folder::Kind::Dir => {
-            return Err(Refusal::new(Code::NotRegular, format!("`{name}` is a folder.")).hint("Use ls to list it, or glob."));
+            return Err(
+                Refusal::new(Code::NotRegular, format!("`{name}` is a folder.")).hint("Use ls to list it, or glob.")
+            );
         }
         _ => {
             let what = folder::special_name(&stat);
-            return Err(Refusal::new(Code::NotRegular, format!("`{name}` is {what}.")).hint("Only regular files are read."));
+            return Err(
+                Refusal::new(Code::NotRegular, format!("`{name}` is {what}.")).hint("Only regular files are read.")
+            );
         }
     }
     let too_large = || {

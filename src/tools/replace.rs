@@ -32,7 +32,8 @@ pub(super) fn replace(content: &[u8], old: &str, new: &str, all: bool) -> Replac
     let mut matches = exact(content, old.as_bytes());
     let mut by_lines = false;
     // A leading LF must not tear a CRLF apart.
-    let tears = |found: &Range<usize>| old.starts_with('\n') && found.start > 0 && content.get(found.start - 1) == Some(&b'\r');
+    let tears =
+        |found: &Range<usize>| old.starts_with('\n') && found.start > 0 && content.get(found.start - 1) == Some(&b'\r');
     if ends.crlf > ends.lf && has_bare_lf(old) && (matches.is_empty() || matches.iter().any(tears)) {
         matches = by_line_ends(content, old);
         by_lines = true;
@@ -49,7 +50,11 @@ pub(super) fn replace(content: &[u8], old: &str, new: &str, all: bool) -> Replac
     for found in &matches {
         out.extend_from_slice(content.get(at..found.start).unwrap_or_default());
         let replaced = content.get(found.clone()).unwrap_or_default();
-        if adapt { push_adapted(&mut out, new, replaced) } else { out.extend_from_slice(new.as_bytes()) }
+        if adapt {
+            push_adapted(&mut out, new, replaced)
+        } else {
+            out.extend_from_slice(new.as_bytes())
+        }
         if out.len() as u64 > WRITE_BYTES {
             return Replaced::TooLarge;
         }
@@ -104,7 +109,10 @@ fn by_line_ends(content: &[u8], old: &str) -> Vec<Range<usize>> {
     }
     places.push(u32::try_from(content.len()).unwrap_or(u32::MAX));
     let place = |n: usize| places.get(n).map_or(content.len(), |at| *at as usize);
-    exact(&flat, old.replace("\r\n", "\n").as_bytes()).into_iter().map(|found| place(found.start)..place(found.end)).collect()
+    exact(&flat, old.replace("\r\n", "\n").as_bytes())
+        .into_iter()
+        .map(|found| place(found.start)..place(found.end))
+        .collect()
 }
 
 /// Appends the new text with the file's line ends: those of the replaced lines one by one when the number is the same,

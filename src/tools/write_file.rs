@@ -96,7 +96,9 @@ fn may_replace(args: &Args, name: &str, options: &ToolOptions) -> Result<(), Ref
     let exists = |hint: &str| Err(Refusal::new(Code::Exists, format!("`{name}` is there already.")).hint(hint));
     match options.overwrite.as_str() {
         "always" => Ok(()),
-        "never" => exists("The policy lets write_file make new files only ([write] overwrite); use edit_file to change this one."),
+        "never" => exists(
+            "The policy lets write_file make new files only ([write] overwrite); use edit_file to change this one.",
+        ),
         _ if args.overwrite => Ok(()),
         _ => exists("Use edit_file to change a part of it, or \"overwrite\": true to replace it."),
     }
@@ -111,18 +113,28 @@ fn shrink(args: &Args, name: &str, old: &Old, options: &ToolOptions) -> Result<O
     }
     let what = format!("`{name}` would shrink from {before} to {after} bytes");
     if refuses {
-        return Err(invalid(format!("{what}."), "Use edit_file for a part of it, or \"allow_shrink\": true if this is meant."));
+        return Err(invalid(
+            format!("{what}."),
+            "Use edit_file for a part of it, or \"allow_shrink\": true if this is meant.",
+        ));
     }
-    Ok(Some(format!("Warning: the file did shrink from {before} to {after} bytes. If that was not meant, write it again.")))
+    Ok(Some(format!(
+        "Warning: the file did shrink from {before} to {after} bytes. If that was not meant, write it again."
+    )))
 }
 
 fn answer(text: String, shown: &str, new: &[u8], old: Option<&Old>) -> Outcome {
-    let before = old.map(|old| old.content.as_deref().unwrap_or_default());
+    // An old content beyond the limit is not compared.
+    let changes = match old {
+        Some(Old { content: None, .. }) => String::new(),
+        Some(old) => diff::unified(shown, old.content.as_deref(), new),
+        None => diff::unified(shown, None, new),
+    };
     Outcome::ok(text)
         .detail("path", shown)
         .detail("created", old.is_none())
         .detail("bytes", new.len())
         .detail("previous_bytes", old.map_or(Value::Null, |old| Value::from(old.bytes())))
         .detail("sha256", sha256(new))
-        .detail("diff", diff::unified(shown, before, new))
+        .detail("diff", changes)
 }
