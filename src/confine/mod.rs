@@ -119,13 +119,17 @@ pub fn enter(prepared: &Prepared, allow_degraded: bool) -> Result<(Confined, Fac
     caps::drop_all().map_err(broken("capabilities"))?;
     prctl::set_no_new_privs().map_err(|error| broken("no_new_privs")(error.to_string()))?;
     if let Some(ruleset) = ruleset {
-        restrict(ruleset).or_else(|broken| accept(broken, allow_degraded, &mut facts))?;
+        let restricted = restrict(ruleset);
+        restricted.or_else(|broken| accept(broken, allow_degraded, &mut facts))?;
+        landlock_canary(prepared.view, &mut facts);
     }
     if let Some(filters) = &prepared.filters {
         let install = filters.install().map_err(|error| broken("seccomp")(error.to_string()));
         install.or_else(|broken| accept(broken, allow_degraded, &mut facts))?;
+        seccomp_canary(&mut facts);
     }
-    read_back(prepared, ruleset.is_some(), &mut facts);
+    facts.no_new_privs = prctl::get_no_new_privs().unwrap_or(false);
+    facts.capabilities_empty = caps::are_empty();
     if !allow_degraded && let Some(lie) = lie(&facts) {
         return Err(lie);
     }
@@ -150,24 +154,23 @@ fn restrict(ruleset: &RulesetCreated) -> Result<(), Broken> {
 }
 
 /// What holds is what a canary could not do, not what a call returned: an outer filter can make a call return 0 and do
-/// nothing.
-fn read_back(prepared: &Prepared, ruled: bool, facts: &mut Facts) {
-    let canary = Path::new(if prepared.view { CANARY } else { "/" });
-    facts.no_new_privs = prctl::get_no_new_privs().unwrap_or(false);
-    facts.capabilities_empty = caps::are_empty();
-    facts.seccomp = prepared.filters.is_some() && seccomp::canary();
-    let stopped = matches!(
-        open(canary, OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK, Mode::empty()),
-        Err(nix::Error::EACCES)
-    );
-    facts.landlock_abi = if ruled && stopped { sys::landlock_abi() } else { 0 };
-    if facts.landlock_abi == 0 && ruled {
+/// nothing. This one comes before the filter, which may refuse to open anything by itself.
+fn landlock_canary(view: bool, facts: &mut Facts) {
+    let canary = Path::new(if view { CANARY } else { "/" });
+    let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
+    if matches!(open(canary, flags, Mode::empty()), Err(nix::Error::EACCES)) {
+        facts.landlock_abi = sys::landlock_abi();
+    } else {
         facts
             .missing
             .push("landlock: the kernel took the ruleset and a canary outside of it could be opened".to_owned());
     }
-    if !facts.seccomp && prepared.filters.is_some() {
-        facts.missing.push("seccomp: the kernel took the filter and a canary call was not stopped".to_owned());
+}
+
+fn seccomp_canary(facts: &mut Facts) {
+    facts.seccomp = seccomp::canary();
+    if !facts.seccomp {
+        facts.missing.push("seccomp: the kernel took the filter and a canary call was not answered by it".to_owned());
     }
 }
 

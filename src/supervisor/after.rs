@@ -62,7 +62,10 @@ impl Supervisor {
         let path = std::path::Path::new(target);
         let inside = if path.is_absolute() { path.strip_prefix(root).ok() } else { Some(path) };
         let found = |set: &crate::path::PatternSet, rel: &std::path::Path| {
-            set.matched_os(rel, false).or_else(|| set.matched_os(rel, true)).and_then(|index| set.text(index)).map(str::to_owned)
+            set.matched_os(rel, false)
+                .or_else(|| set.matched_os(rel, true))
+                .and_then(|index| set.text(index))
+                .map(str::to_owned)
         };
         let clean = inside.map(lexically_clean);
         if let Some(rel) = &clean {
@@ -74,7 +77,9 @@ impl Supervisor {
             }
             return Cause { by: "file mode or owner".to_owned(), rule: None };
         }
-        if let Some(rule) = self.ground.sets.deny.matched_absolute(target, false).and_then(|index| self.ground.sets.deny.text(index)) {
+        if let Some(rule) =
+            self.ground.sets.deny.matched_absolute(target, false).and_then(|index| self.ground.sets.deny.text(index))
+        {
             return Cause { by: "mask".to_owned(), rule: Some(rule.to_owned()) };
         }
         Cause { by: "view".to_owned(), rule: Some("outside of the workspace the view is read-only".to_owned()) }
@@ -96,7 +101,8 @@ impl Supervisor {
         }
         if !rows.is_empty() {
             let names: Vec<&str> = rows.iter().filter_map(|row| row["path"].as_str()).take(10).collect();
-            let note = format!("[files that run later, outside of the sandbox, were made or changed: {}]", names.join(", "));
+            let note =
+                format!("[files that run later, outside of the sandbox, were made or changed: {}]", names.join(", "));
             add_before_last_line(&mut outcome.text, &[note]);
         }
         outcome.details.insert("startup_files".to_owned(), Value::Array(rows));

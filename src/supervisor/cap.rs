@@ -41,7 +41,9 @@ mod tests {
     fn a_text_is_cut_in_the_middle_and_says_so() {
         let text = format!("HEAD{}TAIL", "é".repeat(OUTCOME_CHARS * 2));
         let cut = outcome(Outcome::ok(text));
-        assert!(cut.text.chars().count() <= OUTCOME_CHARS && cut.text.starts_with("HEAD") && cut.text.ends_with("TAIL"));
+        assert!(
+            cut.text.chars().count() <= OUTCOME_CHARS && cut.text.starts_with("HEAD") && cut.text.ends_with("TAIL")
+        );
         assert_eq!(cut.truncated.map(|cut| cut.reason).as_deref(), Some("outcome_cap"));
         assert_eq!(outcome(Outcome::ok("short")).truncated, None);
     }

@@ -40,15 +40,20 @@ pub(super) static PROCESS: Spec = Spec {
     summary: "Starts and looks after background commands of this session.",
     example: r#"{"action":"list"}"#,
     args: &[
-        Arg::new("action", Kind::OneOf(&["start", "list", "status", "poll", "logs", "wait", "kill"]), "What to do.").required(),
-        Arg::new("id", Kind::Text { min: 1, max_bytes: 64 }, "Which one; all actions but start and list.")
-            .aliases(&["daemonId", "daemon_id", "process_id"]),
+        Arg::new("action", Kind::OneOf(&["start", "list", "status", "poll", "logs", "wait", "kill"]), "What to do.")
+            .required(),
+        Arg::new("id", Kind::Text { min: 1, max_bytes: 64 }, "Which one; all actions but start and list.").aliases(&[
+            "daemonId",
+            "daemon_id",
+            "process_id",
+        ]),
         Arg::new("command", Kind::Text { min: 1, max_bytes: 131_072 }, "start: the command for bash -c."),
         Arg::new("lines", Kind::Int { min: 1, max: 1000 }, "logs: the newest lines; 50 when left out."),
         Arg::new("tail_chars", Kind::Int { min: 1, max: 96_000 }, "logs: characters at most; 12000 when left out.")
             .aliases(&["tailChars"]),
         Arg::new("stream", Kind::OneOf(&["all", "stdout", "stderr"]), "Which stream; all when left out."),
-        Arg::new("timeout_ms", Kind::Int { min: 1, max: 600_000 }, "wait: how long; 30000 when left out.").aliases(&["timeoutMs"]),
+        Arg::new("timeout_ms", Kind::Int { min: 1, max: 600_000 }, "wait: how long; 30000 when left out.")
+            .aliases(&["timeoutMs"]),
     ],
 };
 
@@ -164,7 +169,8 @@ impl Daemons {
 
     fn add(&self, daemon: Arc<Daemon>) {
         let mut all = self.all();
-        let ended: Vec<u64> = all.values().filter(|daemon| daemon.state().ended.is_some()).map(|daemon| daemon.order).collect();
+        let ended: Vec<u64> =
+            all.values().filter(|daemon| daemon.state().ended.is_some()).map(|daemon| daemon.order).collect();
         for order in ended.iter().take(ended.len().saturating_sub(REMEMBERED)) {
             all.remove(order);
         }
@@ -189,15 +195,19 @@ impl Supervisor {
         options: ToolOptions,
     ) -> Result<Outcome, Refusal> {
         if self.daemons.live() >= self.policy.daemons_max() {
-            return Err(Refusal::new(Code::LimitReached, format!("{} background commands run already", self.daemons.live()))
-                .hint("end one with process (action kill) first"));
+            return Err(Refusal::new(
+                Code::LimitReached,
+                format!("{} background commands run already", self.daemons.live()),
+            )
+            .hint("end one with process (action kill) first"));
         }
         self.before_programs(road.entry.spec.profile).await?;
         let mut worker = self.enter(road).await?;
         let mut args = road.args.clone();
         args.remove("background");
         args.insert("timeout_ms".to_owned(), Value::from(crate::limits::BASH_TIMEOUT_MAX_MS));
-        let work = Work::Tool { tool: road.entry.spec.name.to_owned(), args, options: Box::new(options), background: true };
+        let work =
+            Work::Tool { tool: road.entry.spec.name.to_owned(), args, options: Box::new(options), background: true };
         let borrowed: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
         let gone = |_| enforce::cannot_enforce(&["the worker ended early".to_owned()]);
         worker.send(&Door { paths }, &borrowed).await.map_err(gone)?;
@@ -209,7 +219,8 @@ impl Supervisor {
         };
         let command = road.plan.command.clone().unwrap_or_default();
         let daemon = self.keep(worker, pid, command);
-        let mut outcome = Outcome::ok(format!("Started in the background as {}. Its output: process (action logs).", daemon.id));
+        let mut outcome =
+            Outcome::ok(format!("Started in the background as {}. Its output: process (action logs).", daemon.id));
         outcome.details = daemon.details();
         Ok(outcome)
     }
@@ -257,7 +268,8 @@ impl Supervisor {
         if action == "list" {
             return Ok(self.list_daemons());
         }
-        let id = text("id").ok_or_else(|| args::invalid(format!("id is required for {action}"), "action list names the ids"))?;
+        let id = text("id")
+            .ok_or_else(|| args::invalid(format!("id is required for {action}"), "action list names the ids"))?;
         let daemon = self.daemons.find(id).ok_or_else(|| {
             Refusal::new(Code::NotFound, format!("there is no background command {}", crate::path::shown(id)))
                 .hint("action list names the ids of this session")
@@ -266,7 +278,8 @@ impl Supervisor {
     }
 
     async fn start_by_process(&self, command: Option<&str>) -> Result<Outcome, No> {
-        let command = command.ok_or_else(|| args::invalid("command is required for start".to_owned(), "give the command for bash -c"))?;
+        let command = command
+            .ok_or_else(|| args::invalid("command is required for start".to_owned(), "give the command for bash -c"))?;
         let mut given = Map::new();
         given.insert("command".to_owned(), Value::from(command));
         given.insert("background".to_owned(), Value::Bool(true));
@@ -286,15 +299,32 @@ impl Supervisor {
     }
 
     fn list_daemons(&self) -> Outcome {
-        let rows: Vec<Value> = self.daemons.all().values().rev().map(|daemon| Value::Object(daemon.details())).collect();
-        let line = |row: &Value| format!("{} {} {}", row["id"].as_str().unwrap_or(""), row["status"].as_str().unwrap_or(""), row["command"].as_str().unwrap_or(""));
-        let text = if rows.is_empty() { "No background commands.".to_owned() } else { rows.iter().map(line).collect::<Vec<_>>().join("\n") };
+        let rows: Vec<Value> =
+            self.daemons.all().values().rev().map(|daemon| Value::Object(daemon.details())).collect();
+        let line = |row: &Value| {
+            format!(
+                "{} {} {}",
+                row["id"].as_str().unwrap_or(""),
+                row["status"].as_str().unwrap_or(""),
+                row["command"].as_str().unwrap_or("")
+            )
+        };
+        let text = if rows.is_empty() {
+            "No background commands.".to_owned()
+        } else {
+            rows.iter().map(line).collect::<Vec<_>>().join("\n")
+        };
         Outcome::ok(text).detail("total", rows.len()).detail("rows", rows)
     }
 }
 
 /// Reads what a daemon says until it has ended.
-async fn attend(mut worker: Worker, daemon: Arc<Daemon>, mut stopped: mpsc::UnboundedReceiver<()>, ended: watch::Sender<bool>) {
+async fn attend(
+    mut worker: Worker,
+    daemon: Arc<Daemon>,
+    mut stopped: mpsc::UnboundedReceiver<()>,
+    ended: watch::Sender<bool>,
+) {
     let (reader, writer) = worker.halves();
     'messages: loop {
         let mut next = pin!(reader.receive::<FromWorker>());
@@ -311,7 +341,11 @@ async fn attend(mut worker: Worker, daemon: Arc<Daemon>, mut stopped: mpsc::Unbo
             Ok(Some((FromWorker::Chunk { stream, data }, _))) => {
                 let bytes = base64::engine::general_purpose::STANDARD.decode(data).unwrap_or_default();
                 let mut state = daemon.state();
-                if stream == 1 { state.stdout.take(&bytes) } else { state.stderr.take(&bytes) }
+                if stream == 1 {
+                    state.stdout.take(&bytes)
+                } else {
+                    state.stderr.take(&bytes)
+                }
                 state.all.take(&bytes);
             }
             Ok(Some((FromWorker::Ended { exit_code, signal, .. }, _))) => {

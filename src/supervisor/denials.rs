@@ -89,10 +89,16 @@ mod tests {
             ("mkdir: cannot create directory ‘vault/d’: Permission denied", "vault/d"),
             ("PermissionError: [Errno 13] Permission denied: '.env'", ".env"),
             ("Error: EACCES: permission denied, open '/root/.ssh/id'", "/root/.ssh/id"),
-            ("error: could not lock config file .git/config: Read-only file system", "could not lock config file .git/config"),
+            (
+                "error: could not lock config file .git/config: Read-only file system",
+                "could not lock config file .git/config",
+            ),
         ] {
             let found = targets(line);
-            assert!(found.first().is_some_and(|found| found.contains(target) || target.contains(found.as_str())), "{line}: {found:?}");
+            assert!(
+                found.first().is_some_and(|found| found.contains(target) || target.contains(found.as_str())),
+                "{line}: {found:?}"
+            );
         }
     }
 

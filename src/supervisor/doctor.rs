@@ -56,7 +56,8 @@ pub struct Report {
 
 /// Tries everything in a workspace of its own, made for this and removed.
 pub async fn doctor(settings: Settings) -> Report {
-    let release = nix::sys::utsname::uname().map(|name| name.release().to_string_lossy().into_owned()).unwrap_or_default();
+    let release =
+        nix::sys::utsname::uname().map(|name| name.release().to_string_lossy().into_owned()).unwrap_or_default();
     let mut report = Report {
         kernel: release,
         landlock_abi: sys::landlock_abi(),

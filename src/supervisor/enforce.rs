@@ -70,7 +70,8 @@ pub fn judge(facts: &Facts, kind: Kind<'_>, terms: &Terms) -> Result<Enforcement
     needed.dedup();
     let lacking: Vec<Guarantee> = needed.into_iter().filter(|guarantee| !holds.contains(guarantee)).collect();
     let mut degraded: Vec<String> = terms.missing.iter().chain(&facts.missing).cloned().collect();
-    degraded.extend(lacking.iter().map(|guarantee| format!("guarantee {}: does not hold for this call", guarantee.name())));
+    degraded
+        .extend(lacking.iter().map(|guarantee| format!("guarantee {}: does not hold for this call", guarantee.name())));
     degraded.dedup();
     if !terms.allow_degraded && (!lacking.is_empty() || terms.strict && !degraded.is_empty()) {
         return Err(cannot_enforce(&degraded));

@@ -67,9 +67,8 @@ impl Writer {
     pub async fn send<M: Serialize>(&mut self, message: &M, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let frame = wire::encode(message)?;
         let stream: &UnixStream = self.0.as_ref();
-        let sent = stream
-            .async_io(Interest::WRITABLE, || wire::send_start(stream.as_fd(), &frame, descriptors))
-            .await?;
+        let sent =
+            stream.async_io(Interest::WRITABLE, || wire::send_start(stream.as_fd(), &frame, descriptors)).await?;
         self.0.write_all(frame.get(sent..).unwrap_or_default()).await
     }
 }

@@ -34,7 +34,12 @@ pub(super) fn of_system<'a>(patterns: impl Iterator<Item = &'a String>, home: &P
             None => pattern.clone(),
         };
         let Ok(set) = PatternSet::with_bases(&[&text], Bases::default()) else { continue };
-        let fixed: PathBuf = text.split('/').take_while(|part| !part.contains(['*', '?', '[', '{', '\\'])).collect::<Vec<_>>().join("/").into();
+        let fixed: PathBuf = text
+            .split('/')
+            .take_while(|part| !part.contains(['*', '?', '[', '{', '\\']))
+            .collect::<Vec<_>>()
+            .join("/")
+            .into();
         let start = if fixed.as_os_str().is_empty() { PathBuf::from("/") } else { fixed };
         expand(&start, &set, DEPTH, &mut masks);
     }
@@ -67,7 +72,8 @@ pub(super) fn of_trees(trees: &[PathBuf], sets: &ScanSets, root: &Path) -> Vec<M
     let mut masks = Vec::new();
     for tree in trees.iter().filter(|tree| !tree.starts_with(root)) {
         let Ok(opened) = Root::open(tree) else { continue };
-        let everything = ScanSets { deny: PatternSet::default(), protect: PatternSet::default(), watch: PatternSet::default() };
+        let everything =
+            ScanSets { deny: PatternSet::default(), protect: PatternSet::default(), watch: PatternSet::default() };
         let Ok(scan) = Scan::new(&opened, &everything, SCAN_ENTRIES) else { continue };
         for folder in scan.folders() {
             let folder = tree.join(folder);

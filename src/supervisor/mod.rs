@@ -191,12 +191,7 @@ impl Supervisor {
         let mut offers: Vec<Offer> = specs
             .map(|spec| {
                 let reason = self.unavailable(spec.name);
-                Offer {
-                    spec,
-                    schema: args::schema(spec.args, &self.features()),
-                    available: reason.is_none(),
-                    reason,
-                }
+                Offer { spec, schema: args::schema(spec.args, &self.features()), available: reason.is_none(), reason }
             })
             .collect();
         offers.sort_by_key(|offer| offer.spec.name);
@@ -214,7 +209,9 @@ impl Supervisor {
         }
         if name == daemons::PROCESS.name {
             if !self.policy.daemons_enabled() {
-                return Some("background processes are off; an operator turns them on with [daemons] enabled = true".to_owned());
+                return Some(
+                    "background processes are off; an operator turns them on with [daemons] enabled = true".to_owned(),
+                );
             }
             if !self.tracked {
                 return Some("background processes live in sessions and MCP, not in single calls".to_owned());

@@ -51,7 +51,12 @@ impl Supervisor {
         ToolResult { call_id, id: call.id, tool, outcome: super::cap::outcome(outcome), enforcement }
     }
 
-    pub(super) async fn serve(&self, entry: &'static Entry, raw: RawArgs, road: &mut Option<Road>) -> Result<Outcome, No> {
+    pub(super) async fn serve(
+        &self,
+        entry: &'static Entry,
+        raw: RawArgs,
+        road: &mut Option<Road>,
+    ) -> Result<Outcome, No> {
         let name = entry.spec.name;
         let given = match raw {
             RawArgs::Object(map) => map,
@@ -106,12 +111,8 @@ impl Supervisor {
             let time = u64::try_from(self.command_time(road).as_millis()).unwrap_or(limits::BASH_TIMEOUT_MS);
             args.insert("timeout_ms".to_owned(), Value::from(time));
         }
-        let work = Work::Tool {
-            tool: road.entry.spec.name.to_owned(),
-            args,
-            options: Box::new(options),
-            background: false,
-        };
+        let work =
+            Work::Tool { tool: road.entry.spec.name.to_owned(), args, options: Box::new(options), background: false };
         let sent = async {
             worker.send(&Door { paths }, &borrowed).await?;
             worker.send(&work, &[]).await
@@ -147,7 +148,12 @@ impl Supervisor {
         }
         for (resolved, need) in resolved {
             self.same_file_as_a_denied_one(resolved).await?;
-            check_kind(resolved, *need, &|rel, is_dir| self.ground.sets.deny.matched(rel, is_dir).is_some(), &self.ground.root)?;
+            check_kind(
+                resolved,
+                *need,
+                &|rel, is_dir| self.ground.sets.deny.matched(rel, is_dir).is_some(),
+                &self.ground.root,
+            )?;
         }
         Ok(())
     }
@@ -163,7 +169,11 @@ impl Supervisor {
     }
 
     fn door_path(&self, resolved: &Resolved, need: Need, descriptors: &mut Vec<OwnedFd>) -> Result<DoorPath, Refusal> {
-        let absolute = if resolved.rel == "." { self.ground.root.real().to_path_buf() } else { self.ground.root.real().join(&resolved.rel) };
+        let absolute = if resolved.rel == "." {
+            self.ground.root.real().to_path_buf()
+        } else {
+            self.ground.root.real().join(&resolved.rel)
+        };
         let (dev, ino) = resolved.facts().map_or((0, 0), |facts| (facts.dev, facts.ino));
         let mut door = DoorPath {
             open: resolved.rel.clone(),
@@ -191,7 +201,8 @@ impl Supervisor {
             door.descriptor = true;
         }
         if let Need::WriteFile { .. } = need {
-            let (parent, name) = resolved.open_parent(&self.ground.root).map_err(|error| error.to_refusal(&resolved.rel))?;
+            let (parent, name) =
+                resolved.open_parent(&self.ground.root).map_err(|error| error.to_refusal(&resolved.rel))?;
             let folder = fstat(&parent).map_err(|error| no_access(error.into()))?;
             (door.dev, door.ino) = (folder.st_dev, folder.st_ino);
             match &resolved.target {
@@ -236,14 +247,21 @@ impl Supervisor {
             _ => TOOL_TIME,
         };
         let Ok(message) = tokio::time::timeout(wait, worker.next()).await else {
-            return Err(Refusal::new(Code::TimedOut, format!("{} did not end in time and was killed", road.entry.spec.name)));
+            return Err(Refusal::new(
+                Code::TimedOut,
+                format!("{} did not end in time and was killed", road.entry.spec.name),
+            ));
         };
         match message {
             Some(FromWorker::Done(outcome)) => Ok(Some(*outcome)),
             Some(FromWorker::Disagrees { .. }) => Ok(None),
             Some(FromWorker::Broken { step, why }) => Err(enforce::cannot_enforce(&[format!("{step}: {why}")])),
-            _ => Err(Refusal::new(Code::LimitReached, "the confined worker was ended by the kernel before it answered")
-                .hint("it needed more memory than a call may have, or a system call that its profile does not allow")),
+            _ => {
+                Err(Refusal::new(Code::LimitReached, "the confined worker was ended by the kernel before it answered")
+                    .hint(
+                        "it needed more memory than a call may have, or a system call that its profile does not allow",
+                    ))
+            }
         }
     }
 
@@ -307,9 +325,8 @@ fn check_kind(
             _ => Err(not_found(resolved, hidden, root)),
         };
     };
-    let wrong = |what: &str, hint: &str| {
-        Err(Refusal::new(Code::NotRegular, format!("{shown} is {what}")).hint(hint).into())
-    };
+    let wrong =
+        |what: &str, hint: &str| Err(Refusal::new(Code::NotRegular, format!("{shown} is {what}")).hint(hint).into());
     match (need, facts.kind) {
         (Need::ReadFile | Need::WriteFile { .. }, Kind::File)
         | (Need::ListDir | Need::Enter | Need::Search, Kind::Dir)

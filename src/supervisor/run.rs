@@ -51,7 +51,9 @@ impl Supervisor {
     async fn try_run(&self, argv: Vec<OsString>) -> Result<RunEnd, Refusal> {
         let argv: Vec<String> = argv
             .into_iter()
-            .map(|word| word.into_string().map_err(|_| enforce::cannot_enforce(&["an argument is not UTF-8".to_owned()])))
+            .map(|word| {
+                word.into_string().map_err(|_| enforce::cannot_enforce(&["an argument is not UTF-8".to_owned()]))
+            })
             .collect::<Result<_, _>>()?;
         self.judge_run(&argv)?;
         let stand = self.standing_place();
@@ -72,7 +74,9 @@ impl Supervisor {
             Some(FromWorker::Ended { not_started: Some(_), .. }) => RunEnd::NotExecutable(name),
             Some(FromWorker::Ended { signal: Some(signal), .. }) => RunEnd::Signalled(signal),
             Some(FromWorker::Ended { exit_code: Some(code), .. }) => RunEnd::Exited(code),
-            Some(FromWorker::Broken { step, why }) => RunEnd::Refused(enforce::cannot_enforce(&[format!("{step}: {why}")])),
+            Some(FromWorker::Broken { step, why }) => {
+                RunEnd::Refused(enforce::cannot_enforce(&[format!("{step}: {why}")]))
+            }
             _ => RunEnd::Signalled(libc::SIGKILL),
         })
     }
@@ -95,7 +99,8 @@ impl Supervisor {
     fn standing_place(&self) -> Vec<DoorPath> {
         let here = std::env::current_dir().ok().and_then(|here| here.into_os_string().into_string().ok());
         let resolved = here.and_then(|here| path::resolve(&self.ground.root, &here).ok());
-        let Some((rel, facts)) = resolved.and_then(|found| found.facts().copied().map(|facts| (found.rel, facts))) else {
+        let Some((rel, facts)) = resolved.and_then(|found| found.facts().copied().map(|facts| (found.rel, facts)))
+        else {
             return Vec::new();
         };
         vec![DoorPath {
@@ -115,7 +120,11 @@ impl Supervisor {
 
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
-    if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
 }
 
 /// Waits for the end and passes signals on meanwhile.

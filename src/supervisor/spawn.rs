@@ -129,9 +129,7 @@ async fn route(mut reader: Reader, shared: Arc<Shared>) {
             FromLauncher::Worker { ticket } => {
                 let mut descriptors = descriptors.into_iter();
                 match (descriptors.next(), descriptors.next()) {
-                    (Some(socket), Some(pidfd)) => {
-                        (ticket, Answer::Worker { socket: UnixStream::from(socket), pidfd })
-                    }
+                    (Some(socket), Some(pidfd)) => (ticket, Answer::Worker { socket: UnixStream::from(socket), pidfd }),
                     _ => (ticket, Answer::Failed("the launcher sent no descriptors".to_owned())),
                 }
             }

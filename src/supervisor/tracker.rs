@@ -79,7 +79,10 @@ impl Tracker {
         let seen = self.entry(path);
         seen.misses += 1;
         if seen.misses >= MISSES {
-            refusal.hint = Some(format!("this is miss number {} on this file: read it again with read_file, then copy the text exactly", seen.misses));
+            refusal.hint = Some(format!(
+                "this is miss number {} on this file: read it again with read_file, then copy the text exactly",
+                seen.misses
+            ));
         }
     }
 
@@ -96,10 +99,11 @@ impl Tracker {
     /// `limit_reached`.
     pub fn before_command(&self, command: &str) -> Result<(), Refusal> {
         match self.timed_out.get(&folded(command)) {
-            Some(times) if *times >= TIME_OUTS => {
-                Err(Refusal::new(Code::LimitReached, format!("this command ran out of time {times} times in this session and is not run again"))
-                    .hint("split it, narrow it, or give it a larger timeout_ms under another form"))
-            }
+            Some(times) if *times >= TIME_OUTS => Err(Refusal::new(
+                Code::LimitReached,
+                format!("this command ran out of time {times} times in this session and is not run again"),
+            )
+            .hint("split it, narrow it, or give it a larger timeout_ms under another form")),
             _ => Ok(()),
         }
     }
@@ -125,7 +129,11 @@ mod tests {
     use super::*;
 
     fn read(digest: &str, last: u64) -> Outcome {
-        Outcome::ok("text").detail("path", "a").detail("sha256", digest).detail("first_line", 1).detail("last_line", last)
+        Outcome::ok("text")
+            .detail("path", "a")
+            .detail("sha256", digest)
+            .detail("first_line", 1)
+            .detail("last_line", last)
     }
 
     #[test]

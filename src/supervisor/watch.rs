@@ -49,7 +49,10 @@ impl std::os::fd::AsRawFd for OwnedInotify {
 }
 
 async fn add_folders(inotify: &Inotify, ground: &Ground) -> Option<()> {
-    let events = AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVED_TO | AddWatchFlags::IN_ONLYDIR | AddWatchFlags::IN_DONT_FOLLOW;
+    let events = AddWatchFlags::IN_CREATE
+        | AddWatchFlags::IN_MOVED_TO
+        | AddWatchFlags::IN_ONLYDIR
+        | AddWatchFlags::IN_DONT_FOLLOW;
     let guard = ground.scan().await.ok()?;
     for folder in guard.as_ref()?.folders().take(WATCHED_FOLDERS) {
         // ENOSPC: the user's inotify watches are used up; what is not watched is looked at before each call.

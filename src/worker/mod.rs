@@ -95,9 +95,9 @@ fn shut(seat: &Seat<'_>) -> Result<(Confined, Facts, OwnedFd), Broken> {
     let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let root = nix::fcntl::open(&seat.plan.root, flags, Mode::empty()).map_err(step("open the workspace"))?;
     nix::unistd::fchdir(&root).map_err(step("enter the workspace"))?;
-    let (confined, mut facts) = confine::enter(seat.prepared, seat.plan.allow_degraded)?;
     // Programs run under our user; without this they could read our memory and descriptors through /proc/1.
     prctl::set_dumpable(false).map_err(step("not dumpable"))?;
+    let (confined, mut facts) = confine::enter(seat.prepared, seat.plan.allow_degraded)?;
     facts.namespaces.clone_from(&seat.namespaces);
     facts.view = seat.view;
     facts.missing.extend(missing);

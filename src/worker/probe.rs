@@ -42,7 +42,8 @@ pub fn run(targets: &ProbeTargets) -> Vec<Seen> {
         refused("sys.namespaces", "make a user namespace", unshare(CloneFlags::CLONE_NEWUSER).map_err(io::Error::from)),
     ];
     let filtered = seccomp::canary();
-    let answer = if filtered { "the canary call was answered by our filter" } else { "the canary call reached the kernel" };
+    let answer =
+        if filtered { "the canary call was answered by our filter" } else { "the canary call reached the kernel" };
     seen.push(("sys.filter".to_owned(), filtered, answer.to_owned()));
     let first = nix::unistd::getpid().as_raw() == 1;
     let answer =
