@@ -6,5 +6,6 @@ pub mod call;
 pub mod confine;
 pub mod confinement;
 pub mod limits;
+pub mod policy;
 pub mod tools;
 pub mod verdict;
