@@ -4,7 +4,7 @@
 //!
 //! `seccompiler` gives a program one answer for all that match, so a plan becomes a stack of programs, one an answer. Of the
 //! stack the kernel takes the strictest class (kill, errno, allow), and within a class the program installed last; so the
-//! programs are installed in reverse and the first rule of a plan wins.
+//! programs are installed in reverse, and of two errors for one call the first rule's is the answer.
 //! Every program begins with the architecture check (`int 0x80` and other foreign calls: the process is killed) and, on
 //! x86-64, with a guard for x32 numbers (`ENOSYS`, as a kernel without x32 says): the same number means another call there.
 
@@ -81,24 +81,18 @@ impl std::fmt::Debug for Filters {
 pub fn compile(plan: &FilterPlan) -> Result<Filters, SeccompError> {
     let canary = canary_rule().ok_or(SeccompError::Architecture(std::env::consts::ARCH))?;
     let rules: Vec<&CallRule> = std::iter::once(&canary).chain(&plan.rules).collect();
-    let mut actions: Vec<Action> = Vec::new();
-    for rule in &rules {
-        // Errno 0 would be a success that does nothing, the worst of answers.
-        if matches!(rule.action, Action::Errno(errno) if !(1..=MAX_ERRNO).contains(&errno)) {
-            return Err(SeccompError::OutOfRange(rule.number));
-        }
-        if rule.action != Action::Allow && rule.action != plan.default && !actions.contains(&rule.action) {
-            actions.push(rule.action);
-        }
+    let errno_fits = |action| !matches!(action, Action::Errno(errno) if !(1..=MAX_ERRNO).contains(&errno));
+    // Errno 0 would be a success that does nothing, the worst of answers.
+    if let Some(rule) = rules.iter().find(|rule| !errno_fits(rule.action)) {
+        return Err(SeccompError::OutOfRange(rule.number));
     }
-    if matches!(plan.default, Action::Errno(errno) if !(1..=MAX_ERRNO).contains(&errno)) {
+    if !errno_fits(plan.default) {
         return Err(SeccompError::OutOfRange(-1));
     }
-    let mut programs = Vec::with_capacity(actions.len() + 1);
-    // Killing is another class: its place does not matter.
-    for action in actions.iter().rev() {
-        let of_action = rules.iter().filter(|rule| rule.action == *action);
-        programs.push(program(of_action.copied(), Action::Allow, *action)?);
+    let mut programs = Vec::new();
+    // What is installed later is asked first.
+    for layer in layers(&rules, plan.default).iter().rev() {
+        programs.push(program(layer.rules.iter().copied(), Action::Allow, layer.action)?);
     }
     if plan.default == Action::Allow {
         if let Some(rule) = rules.iter().find(|rule| rule.action == Action::Allow) {
@@ -142,6 +136,28 @@ pub fn canary() -> bool {
 fn canary_rule() -> Option<CallRule> {
     let test = ArgTest { index: 0, wide: false, op: ArgOp::Eq, value: CANARY_OPERATION };
     Some(CallRule { number: sysnum::number("keyctl")?, action: Action::Errno(CANARY_ERRNO), when: vec![vec![test]] })
+}
+
+/// Rules of one answer that can share a program.
+struct Layer<'a> {
+    action: Action,
+    rules: Vec<&'a CallRule>,
+}
+
+/// The refusing rules as layers, the one that is asked first in front. A rule may join an older layer of its answer only
+/// behind every earlier rule of the same call with another answer: so the first rule of a call wins.
+fn layers<'a>(rules: &[&'a CallRule], default: Action) -> Vec<Layer<'a>> {
+    let mut layers: Vec<Layer<'a>> = Vec::new();
+    for rule in rules.iter().filter(|rule| rule.action != Action::Allow && rule.action != default) {
+        let conflicts =
+            |layer: &Layer<'_>| layer.action != rule.action && layer.rules.iter().any(|old| old.number == rule.number);
+        let from = layers.iter().rposition(conflicts).map_or(0, |index| index + 1);
+        match layers.iter_mut().skip(from).find(|layer| layer.action == rule.action) {
+            Some(layer) => layer.rules.push(rule),
+            None => layers.push(Layer { action: rule.action, rules: vec![rule] }),
+        }
+    }
+    layers
 }
 
 /// One program: `hit` for what matches one of the rules, `miss` for the rest.
@@ -256,6 +272,10 @@ mod tests {
         };
         // EPERM, ENOSYS and the canary's.
         assert_eq!(compile(&plan).unwrap().programs.len(), 3);
+        // The first rule of a call wins, so EPERM needs a second program behind ENOSYS.
+        let mut crossed = plan.clone();
+        crossed.rules.push(rule("clone3", Action::Errno(1), vec![]));
+        assert_eq!(compile(&crossed).unwrap().programs.len(), 4);
         let closed = FilterPlan { default: Action::Errno(1), rules: vec![rule("read", Action::Allow, vec![])] };
         assert_eq!(compile(&closed).unwrap().programs.len(), 2);
     }

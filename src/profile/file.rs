@@ -34,6 +34,12 @@ impl std::fmt::Display for Reason {
     }
 }
 
+/// An empty list is a slip: a rule for nothing, or a condition that is always true where one was meant.
+fn not_empty<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    let list = Vec::<String>::deserialize(from)?;
+    if list.is_empty() { Err(serde::de::Error::custom("a list must not be empty")) } else { Ok(list) }
+}
+
 /// A property of the session that an entry depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -83,11 +89,12 @@ pub struct PathEntry {
 #[serde(deny_unknown_fields)]
 pub struct CallEntry {
     /// Names of calls and `@sets`.
+    #[serde(deserialize_with = "not_empty")]
     pub calls: Vec<String>,
     /// `allow`, `kill` or the name of an error.
     pub action: String,
     /// Alternatives, each a conjunction of argument tests; none means always.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "not_empty")]
     pub when: Vec<String>,
     /// Counts only in such a session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -291,6 +298,7 @@ pub struct SetOfCalls {
     /// `@name`.
     pub name: String,
     /// Names of calls and of other sets.
+    #[serde(deserialize_with = "not_empty")]
     pub calls: Vec<String>,
     /// Why they belong together.
     pub reason: Reason,
@@ -446,6 +454,9 @@ mod tests {
             "[[path]]\nat = \"system\"\nrights = \"read\"\n",
             "[[path]]\nat = \"moon\"\nrights = \"read\"\nreason = \"r\"\n",
             "[[path]]\nat = \"system\"\nrights = \"write\"\nreason = \"r\"\n",
+            "[[syscalls.rule]]\ncalls = []\naction = \"allow\"\nreason = \"r\"\n",
+            "[[syscalls.rule]]\ncalls = [\"read\"]\naction = \"allow\"\nwhen = []\nreason = \"r\"\n",
+            "[[syscalls.rule]]\ncalls = [\"read\"]\naction = \"allow\"\n",
             "[[rlimit]]\nname = \"stack\"\nvalue = \"0\"\nreason = \"r\"\n",
             "[[rlimit]]\nname = \"core\"\nvalue = \"1\"\nreason = \"r\"\n",
         ] {

@@ -1,0 +1,2 @@
+//! One test binary; each module is a room's door-plate.
+mod profiles;
