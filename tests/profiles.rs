@@ -279,8 +279,7 @@ fn expected(plan: &FilterPlan, number: i64, args: [u64; 6]) -> Action {
         rule.number == number
             && (rule.when.is_empty() || rule.when.iter().any(|tests| tests.iter().all(|test| holds(test, args))))
     };
-    let refused = |rule: &&stockade::confinement::CallRule| rule.action != Action::Allow && rule.action != plan.default;
-    if let Some(rule) = plan.rules.iter().filter(hit).find(refused) {
+    if let Some(rule) = plan.rules.iter().filter(hit).find(|rule| rule.action != Action::Allow) {
         return rule.action;
     }
     let allowed = plan.rules.iter().filter(hit).any(|rule| rule.action == Action::Allow);
