@@ -118,7 +118,7 @@ fn schema_and_parser_refuse_the_same() {
             }
             let changed: &[&str] = match key {
                 "reason" => &["", "reason = \"\"", "reason = \"  \"", "reason = 1"],
-                "calls" => &["", "calls = []", "calls = \"read\""],
+                "calls" | "names" | "paths" if line.ends_with(']') => &["", "KEY = []", "KEY = \"read\""],
                 "action" | "default" => &["", "action = 5"],
                 "at" | "kind" | "rights" | "only_if" | "unless" => &["KEY = \"moon\"", "KEY = true"],
                 "programs" | "deny_tcp" | "about" | "version" => &["", "KEY = []"],

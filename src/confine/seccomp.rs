@@ -29,6 +29,7 @@ const X32: u32 = 0x4000_0000;
 // Classic BPF, as in linux/bpf_common.h, and the answers of linux/seccomp.h.
 const LOAD_WORD: u16 = 0x20;
 const JUMP: u16 = 0x05;
+const JUMP_IF_EQUAL: u16 = 0x15;
 const JUMP_IF_AT_LEAST: u16 = 0x35;
 const RETURN: u16 = 0x06;
 const KILL_PROCESS: u32 = 0x8000_0000;
@@ -180,6 +181,13 @@ fn compiled(rule: &CallRule, miss: SeccompAction) -> Result<(BpfProgram, BpfProg
 fn leaf(rules: &[&CallRule], default: Action) -> Result<BpfProgram, SeccompError> {
     let mut program = BpfProgram::new();
     for rule in rules {
+        if rule.when.is_empty() {
+            // No test: two instructions instead of seven, for most calls of a plan. Nothing behind it can match.
+            let number = u32::try_from(rule.number).map_err(|_| SeccompError::OutOfRange(rule.number))?;
+            program.push(sock_filter { code: JUMP_IF_EQUAL, jt: 0, jf: 1, k: number });
+            program.push(statement(RETURN, u32::from(answer(rule.action))));
+            break;
+        }
         if rule.action == default {
             // The default is the answer as well. It is needed where a later allow rule would match too.
             program.extend(joined(compiled(rule, SeccompAction::Trap)?.1));
@@ -299,7 +307,7 @@ mod tests {
                 RETURN => return step.k,
                 code => {
                     let yes = match code {
-                        0x15 => a == step.k,
+                        JUMP_IF_EQUAL => a == step.k,
                         0x25 => a > step.k,
                         JUMP_IF_AT_LEAST => a >= step.k,
                         _ => panic!("instruction {code:#x}"),

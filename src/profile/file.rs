@@ -2,7 +2,6 @@
 //! the room `profile`, tests, the fuzzer. **Never done here:** filling in facts of a session. **Where the proof is:**
 //! `tests/profiles.rs` (files and schema agree), tests below (what must not parse).
 
-use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
@@ -194,17 +193,18 @@ pub enum PlaceKind {
     Private,
 }
 
-/// A place of the view. `~` is the home folder.
+/// Places of the view of one kind. `~` is the home folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlaceEntry {
     /// Where.
-    pub path: String,
+    #[serde(deserialize_with = "not_empty")]
+    pub paths: Vec<String>,
     /// What.
     pub kind: PlaceKind,
     /// Target of a link.
     #[serde(default)]
-    pub to: Option<PathBuf>,
+    pub to: Option<String>,
     /// Mode of a private folder, octal.
     #[serde(default)]
     pub mode: Option<String>,
@@ -215,12 +215,13 @@ pub struct PlaceEntry {
     pub reason: Reason,
 }
 
-/// A path with its reason: a name that is masked, a toolchain below home.
+/// Paths with their reason: names that are masked, toolchains below home.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PathReason {
     /// Absolute (`hide`) or relative to home (`toolchain`).
-    pub path: PathBuf,
+    #[serde(deserialize_with = "not_empty")]
+    pub paths: Vec<String>,
     /// Why.
     pub reason: Reason,
 }
@@ -242,6 +243,7 @@ pub enum ValueKind {
 #[serde(deny_unknown_fields)]
 pub struct PassEntry {
     /// Whole names.
+    #[serde(deserialize_with = "not_empty")]
     pub names: Vec<String>,
     /// What their values must look like.
     pub kind: ValueKind,
@@ -252,13 +254,14 @@ pub struct PassEntry {
     pub reason: Reason,
 }
 
-/// A variable that is set.
+/// Variables that are set to one value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SetEntry {
-    /// Its name.
-    pub name: String,
-    /// Its value.
+    /// Their names.
+    #[serde(deserialize_with = "not_empty")]
+    pub names: Vec<String>,
+    /// Their value.
     pub value: String,
     /// Why.
     pub reason: Reason,
@@ -354,9 +357,10 @@ pub fn parse_base(text: &str) -> Result<BaseFile, ProfileError> {
             PlaceKind::Private => place.to.is_some() || place.mode_bits().is_none(),
             _ => place.to.is_some() || place.mode.is_some(),
         };
-        if wrong || !(place.path == "~" || place.path.starts_with('/')) {
-            let why =
-                format!("the place {} needs an absolute path; a link needs to, a private folder a mode", place.path);
+        let misplaced = place.paths.iter().find(|path| *path != "~" && !path.starts_with('/'));
+        if wrong || misplaced.is_some() {
+            let which = misplaced.or(place.paths.first()).map_or("", String::as_str);
+            let why = format!("the place {which} needs an absolute path; a link needs to, a private folder a mode");
             return Err(ProfileError::Parse { file: "base".to_owned(), why });
         }
     }
