@@ -3,7 +3,7 @@
 //! A filter cannot be taken off again, so each profile is tried in a process of its own: this test binary, started again
 //! with [`CHILD`] set. What a call must answer is worked out from the plan by [`expected`], a second, plain reading of
 //! what rules mean; the lists by hand below name what must hold whatever the data says.
-#![allow(clippy::unwrap_used, reason = "helpers of tests: what is not there fails the test")]
+#![allow(clippy::unwrap_used, reason = "what is not there fails the test")]
 #![allow(unsafe_code, reason = "a filter is tried by making the calls, and no safe crate makes refused ones")]
 
 use std::path::Path;
