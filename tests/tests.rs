@@ -17,3 +17,5 @@ mod cli;
 mod path;
 /// The fuzz properties over their corpus and seeded input.
 mod properties;
+/// Laws of the sandbox profiles, and every filter executed.
+mod profiles;

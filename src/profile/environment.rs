@@ -62,7 +62,9 @@ pub fn environment(facts: &EnvironmentFacts<'_>) -> Result<Vec<(String, String)>
         }
     }
     if !facts.terminal {
-        base.set_shell.iter().for_each(|entry| env.set(&entry.name, &entry.value));
+        for entry in &base.set_shell {
+            entry.names.iter().for_each(|name| env.set(name, &entry.value));
+        }
     }
     for name in facts.pass {
         if let Some(value) = inherited(name) {

@@ -2,7 +2,6 @@
 //! the room `profile`, tests, the fuzzer. **Never done here:** filling in facts of a session. **Where the proof is:**
 //! `tests/profiles.rs` (files and schema agree), tests below (what must not parse).
 
-use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
@@ -32,6 +31,12 @@ impl std::fmt::Display for Reason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+/// An empty list is a slip: a rule for nothing, or a condition that is always true where one was meant.
+fn not_empty<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    let list = Vec::<String>::deserialize(from)?;
+    if list.is_empty() { Err(serde::de::Error::custom("a list must not be empty")) } else { Ok(list) }
 }
 
 /// A property of the session that an entry depends on.
@@ -83,11 +88,12 @@ pub struct PathEntry {
 #[serde(deny_unknown_fields)]
 pub struct CallEntry {
     /// Names of calls and `@sets`.
+    #[serde(deserialize_with = "not_empty")]
     pub calls: Vec<String>,
     /// `allow`, `kill` or the name of an error.
     pub action: String,
     /// Alternatives, each a conjunction of argument tests; none means always.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "not_empty")]
     pub when: Vec<String>,
     /// Counts only in such a session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -187,17 +193,18 @@ pub enum PlaceKind {
     Private,
 }
 
-/// A place of the view. `~` is the home folder.
+/// Places of the view of one kind. `~` is the home folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlaceEntry {
     /// Where.
-    pub path: String,
+    #[serde(deserialize_with = "not_empty")]
+    pub paths: Vec<String>,
     /// What.
     pub kind: PlaceKind,
     /// Target of a link.
     #[serde(default)]
-    pub to: Option<PathBuf>,
+    pub to: Option<String>,
     /// Mode of a private folder, octal.
     #[serde(default)]
     pub mode: Option<String>,
@@ -208,12 +215,13 @@ pub struct PlaceEntry {
     pub reason: Reason,
 }
 
-/// A path with its reason: a name that is masked, a toolchain below home.
+/// Paths with their reason: names that are masked, toolchains below home.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PathReason {
     /// Absolute (`hide`) or relative to home (`toolchain`).
-    pub path: PathBuf,
+    #[serde(deserialize_with = "not_empty")]
+    pub paths: Vec<String>,
     /// Why.
     pub reason: Reason,
 }
@@ -235,6 +243,7 @@ pub enum ValueKind {
 #[serde(deny_unknown_fields)]
 pub struct PassEntry {
     /// Whole names.
+    #[serde(deserialize_with = "not_empty")]
     pub names: Vec<String>,
     /// What their values must look like.
     pub kind: ValueKind,
@@ -245,13 +254,14 @@ pub struct PassEntry {
     pub reason: Reason,
 }
 
-/// A variable that is set.
+/// Variables that are set to one value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SetEntry {
-    /// Its name.
-    pub name: String,
-    /// Its value.
+    /// Their names.
+    #[serde(deserialize_with = "not_empty")]
+    pub names: Vec<String>,
+    /// Their value.
     pub value: String,
     /// Why.
     pub reason: Reason,
@@ -291,6 +301,7 @@ pub struct SetOfCalls {
     /// `@name`.
     pub name: String,
     /// Names of calls and of other sets.
+    #[serde(deserialize_with = "not_empty")]
     pub calls: Vec<String>,
     /// Why they belong together.
     pub reason: Reason,
@@ -346,9 +357,10 @@ pub fn parse_base(text: &str) -> Result<BaseFile, ProfileError> {
             PlaceKind::Private => place.to.is_some() || place.mode_bits().is_none(),
             _ => place.to.is_some() || place.mode.is_some(),
         };
-        if wrong || !(place.path == "~" || place.path.starts_with('/')) {
-            let why =
-                format!("the place {} needs an absolute path; a link needs to, a private folder a mode", place.path);
+        let misplaced = place.paths.iter().find(|path| *path != "~" && !path.starts_with('/'));
+        if wrong || misplaced.is_some() {
+            let which = misplaced.or(place.paths.first()).map_or("", String::as_str);
+            let why = format!("the place {which} needs an absolute path; a link needs to, a private folder a mode");
             return Err(ProfileError::Parse { file: "base".to_owned(), why });
         }
     }
@@ -446,6 +458,9 @@ mod tests {
             "[[path]]\nat = \"system\"\nrights = \"read\"\n",
             "[[path]]\nat = \"moon\"\nrights = \"read\"\nreason = \"r\"\n",
             "[[path]]\nat = \"system\"\nrights = \"write\"\nreason = \"r\"\n",
+            "[[syscalls.rule]]\ncalls = []\naction = \"allow\"\nreason = \"r\"\n",
+            "[[syscalls.rule]]\ncalls = [\"read\"]\naction = \"allow\"\nwhen = []\nreason = \"r\"\n",
+            "[[syscalls.rule]]\ncalls = [\"read\"]\naction = \"allow\"\n",
             "[[rlimit]]\nname = \"stack\"\nvalue = \"0\"\nreason = \"r\"\n",
             "[[rlimit]]\nname = \"core\"\nvalue = \"1\"\nreason = \"r\"\n",
         ] {

@@ -93,8 +93,10 @@ fn stands_on(at: At, facts: &SessionFacts, base: &file::BaseFile) -> Vec<PathBuf
     let of_kind = |kind: PlaceKind| {
         base.place
             .iter()
-            .filter(move |place| place.kind == kind && place.path != "~")
-            .map(|place| PathBuf::from(&place.path))
+            .filter(move |place| place.kind == kind)
+            .flat_map(|place| &place.paths)
+            .filter(|path| *path != "~")
+            .map(PathBuf::from)
             .collect()
     };
     match at {

@@ -106,13 +106,13 @@ impl Shown {
             out.push_str("\nview (what is not named here, in the policy or is the workspace does not exist inside)\n");
         }
         for entry in &self.view {
-            let _ = writeln!(out, "  {:<8} {:<38} {}", word(&entry.kind), entry.path, entry.reason);
+            let _ = writeln!(out, "  {:<8} {:<38} {}", word(&entry.kind), entry.paths.join(" "), entry.reason);
         }
         for entry in &self.toolchains {
-            let _ = writeln!(out, "  {:<8} ~/{:<36} {}", "bind", entry.path.display(), entry.reason);
+            let _ = writeln!(out, "  {:<8} ~/{:<36} {}", "bind", entry.paths.join(" ~/"), entry.reason);
         }
         for entry in &self.hidden {
-            let _ = writeln!(out, "  {:<8} {:<38} {}", "masked", entry.path.display(), entry.reason);
+            let _ = writeln!(out, "  {:<8} {:<38} {}", "masked", entry.paths.join(" "), entry.reason);
         }
         out
     }
@@ -145,9 +145,12 @@ mod tests {
     #[test]
     fn text_uses_the_words_of_the_files() {
         let text = show("shell").unwrap().text();
-        for line in
-            ["  system       read_exec  ", "  core         0  ", "(only in sessions: strict)", "  private  /tmp "]
-        {
+        for line in [
+            "  system       read_exec  ",
+            "  core         0  ",
+            "(only in sessions: strict)",
+            "  private  /tmp /var/tmp ",
+        ] {
             assert!(text.contains(line), "{line}\n{text}");
         }
     }

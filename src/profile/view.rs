@@ -66,10 +66,13 @@ pub fn places(facts: &ViewFacts, kind_of: &dyn Fn(&Path) -> Option<HostKind>) ->
     let mut view = View { places: Vec::new(), system: Vec::new(), toolchains: Vec::new(), masks: masks(base, kind_of) };
     let on: &[Switch] = if facts.network == NetworkMode::Open { &[Switch::OpenNetwork] } else { &[] };
     for entry in base.place.iter().filter(|entry| counts(entry.only_if, None, on)) {
-        base_place(entry, &facts.home, kind_of, &mut view);
+        for path in &entry.paths {
+            let at = if path == "~" { facts.home.clone() } else { PathBuf::from(path) };
+            base_place(entry, at, kind_of, &mut view);
+        }
     }
-    for entry in &base.toolchain {
-        let path = facts.home.join(&entry.path);
+    for path in base.toolchain.iter().flat_map(|entry| &entry.paths) {
+        let path = facts.home.join(path);
         if kind_of(&path).is_some() {
             view.places.push(bind(&path, false, true));
             view.toolchains.push(path);
@@ -82,11 +85,10 @@ pub fn places(facts: &ViewFacts, kind_of: &dyn Fn(&Path) -> Option<HostKind>) ->
     Ok(view)
 }
 
-fn base_place(entry: &PlaceEntry, home: &Path, kind_of: &dyn Fn(&Path) -> Option<HostKind>, view: &mut View) {
-    let at = if entry.path == "~" { home.to_path_buf() } else { PathBuf::from(&entry.path) };
+fn base_place(entry: &PlaceEntry, at: PathBuf, kind_of: &dyn Fn(&Path) -> Option<HostKind>, view: &mut View) {
     let place = match (entry.kind, kind_of(&at)) {
         (PlaceKind::Private, _) => Place::Private { at, mode: entry.mode_bits().unwrap_or(0o700) },
-        (PlaceKind::Link, _) => Place::Link { at, to: entry.to.clone().unwrap_or_default() },
+        (PlaceKind::Link, _) => Place::Link { at, to: entry.to.clone().unwrap_or_default().into() },
         (_, None) => return,
         (PlaceKind::Device, Some(_)) => bind(&at, true, true),
         (PlaceKind::System, Some(HostKind::Link(to))) => Place::Link { at, to },
@@ -103,16 +105,16 @@ fn bind(path: &Path, write: bool, optional: bool) -> Place {
 }
 
 fn masks(base: &BaseFile, kind_of: &dyn Fn(&Path) -> Option<HostKind>) -> Vec<Mask> {
-    let mask = |at: &PathBuf| {
-        let dir = match kind_of(at)? {
+    let mask = |at: &String| {
+        let dir = match kind_of(Path::new(at))? {
             HostKind::Dir => true,
             HostKind::File => false,
             // Both covers refuse a link, and where it points is outside of what is named here.
             HostKind::Link(_) => return None,
         };
-        Some(Mask { at: at.clone(), dir, kind: MaskKind::Hidden })
+        Some(Mask { at: at.into(), dir, kind: MaskKind::Hidden })
     };
-    base.hide.iter().filter_map(|entry| mask(&entry.path)).collect()
+    base.hide.iter().flat_map(|entry| &entry.paths).filter_map(mask).collect()
 }
 
 fn at(place: &Place) -> &Path {
@@ -220,9 +222,8 @@ mod tests {
     #[test]
     fn base_never_names_credentials() {
         let base = file::base().unwrap();
-        for entry in &base.toolchain {
-            let path = entry.path.to_str().unwrap();
-            assert!(!entry.path.is_absolute() && !path.contains(".."), "{path}");
+        for path in base.toolchain.iter().flat_map(|entry| &entry.paths) {
+            assert!(!path.starts_with('/') && !path.contains(".."), "{path}");
             for secret in
                 [".cargo", ".npmrc", ".config", ".ssh", ".gnupg", ".aws", ".m2", ".gem", ".gitconfig", ".local"]
             {
@@ -230,6 +231,6 @@ mod tests {
             }
             assert!(!path.starts_with(".config") && !path.contains("credential"), "{path}");
         }
-        assert!(base.hide.iter().all(|entry| entry.path.is_absolute()));
+        assert!(base.hide.iter().flat_map(|entry| &entry.paths).all(|path| path.starts_with('/')));
     }
 }

@@ -22,6 +22,8 @@ pub struct ScanSets {
     pub deny: PatternSet,
     /// Readable, never written.
     pub protect: PatternSet,
+    /// The same for names that are protected as files alone: a linked worktree's `.git`, while the folder `.git` is not.
+    pub protect_files: PatternSet,
     /// Files whose changes are reported (with those of `protect`): they run later, outside.
     pub watch: PatternSet,
 }

@@ -131,6 +131,7 @@ impl<'a> Walk<'a> {
                 || (links && kind == Some(Type::Symlink))
                 || sets.deny.could_match_name(name)
                 || sets.protect.could_match_name(name)
+                || sets.protect_files.could_match_name(name)
                 || sets.watch.could_match_name(name);
             if wanted {
                 looks.push(Entry { name: OsStr::from_bytes(name).to_owned(), kind });
@@ -168,7 +169,8 @@ impl<'a> Walk<'a> {
         if is_link && self.link(task, dir, look, &rel) {
             return;
         }
-        let protects = task.protected.or_else(|| self.sets.protect.matched_entry(path, is_dir));
+        let file_only = || if is_dir { None } else { self.sets.protect_files.matched_entry(path, false) };
+        let protects = task.protected.or_else(|| self.sets.protect.matched_entry(path, is_dir)).or_else(file_only);
         if let Some(pattern) = protects
             && task.protected.is_none()
         {
