@@ -323,7 +323,7 @@ fn similar_names_are_close_and_never_hidden_ones() {
 
 fn sets(deny: &[&str], protect: &[&str], watch: &[&str]) -> ScanSets {
     let set = |patterns| PatternSet::new(patterns).unwrap();
-    ScanSets { deny: set(deny), protect: set(protect), watch: set(watch) }
+    ScanSets { deny: set(deny), protect: set(protect), watch: set(watch), ..ScanSets::default() }
 }
 
 fn rels(list: &[stockade::path::Found]) -> Vec<&str> {

@@ -15,7 +15,7 @@ mod architecture;
 mod cli;
 /// Resolution, patterns and the scan.
 mod path;
-/// The fuzz properties over their corpus and seeded input.
-mod properties;
 /// Laws of the sandbox profiles, and every filter executed.
 mod profiles;
+/// The fuzz properties over their corpus and seeded input.
+mod properties;

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::{USAGE, args, args::Options, text};
+use crate::access::{Asks, RiskClass};
 use crate::policy::{self, Policy, PolicyError, Sources};
+use crate::tools;
 
 /// One of the policy commands.
 pub(super) fn policy(what: args::Policy) -> u8 {
@@ -16,20 +18,20 @@ pub(super) fn policy(what: args::Policy) -> u8 {
             let json = options.json;
             with(options, |policy| {
                 if json {
-                    text::out(&text::json_line(&policy::show(policy)));
+                    text::out(&text::json_line(&policy.show_json()));
                 } else {
-                    text::out_text(&policy::show_text(policy));
+                    text::out_text(&policy.show_text());
                 }
             })
         }
         args::Policy::Explain { options, tool, subject } => {
             let json = options.json;
             with(options, |policy| {
-                let told = policy::explain(policy, &tool, &subject);
+                let told = explained(policy, &tool, &subject);
                 if json {
                     text::out(&text::json_line(&told));
                 } else {
-                    text::out_text(&told.text);
+                    text::out_text(&told.text());
                 }
             })
         }
@@ -39,7 +41,7 @@ pub(super) fn policy(what: args::Policy) -> u8 {
             0
         }
         args::Policy::Init => {
-            text::out_text(policy::init());
+            text::out_text(policy::STARTING_FILE);
             0
         }
     }
@@ -87,4 +89,16 @@ fn failed(error: &PolicyError) -> u8 {
 
 fn sources(root: PathBuf, files: Vec<PathBuf>, profile: Option<String>, mode: Option<String>) -> Sources {
     Sources::of_process(root, files, profile, mode)
+}
+
+/// The tool by any of its names; one that does not exist is judged like the most powerful.
+fn explained(policy: &Policy, tool: &str, subject: &str) -> policy::Explanation {
+    let entry = tools::find(tool);
+    let (name, class, asks) = entry.map_or((tool, RiskClass::WorkspaceWrite, Asks::Yes), |entry| {
+        (entry.spec.name, entry.spec.class, entry.spec.asks)
+    });
+    match policy::access_of(policy, name, subject) {
+        Ok(access) => policy::explain(policy, &policy::Request { tool: name, class, asks, accesses: &[access] }),
+        Err(outside) => outside,
+    }
 }

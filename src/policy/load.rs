@@ -49,6 +49,21 @@ pub struct Sources {
 }
 
 impl Sources {
+    /// What the process was started with: `HOME` and `XDG_CONFIG_HOME` of the operator.
+    #[must_use]
+    pub fn of_process(root: PathBuf, files: Vec<PathBuf>, profile: Option<String>, mode: Option<String>) -> Self {
+        let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let root = crate::path::Root::open(&root).map_or(root, |opened| opened.real().to_path_buf());
+        Sources {
+            home: absolute("HOME"),
+            config_home: absolute("XDG_CONFIG_HOME"),
+            files,
+            profile,
+            mode,
+            ..Sources::built_in(root)
+        }
+    }
+
     /// The built-in layers alone, for this root.
     #[must_use]
     pub fn built_in(root: impl Into<PathBuf>) -> Self {

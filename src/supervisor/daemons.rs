@@ -194,7 +194,7 @@ impl Supervisor {
         descriptors: Vec<OwnedFd>,
         options: ToolOptions,
     ) -> Result<Outcome, Refusal> {
-        if self.daemons.live() >= self.policy.daemons_max() {
+        if self.daemons.live() as u64 >= self.policy.daemons().unwrap_or(0) {
             return Err(Refusal::new(
                 Code::LimitReached,
                 format!("{} background commands run already", self.daemons.live()),

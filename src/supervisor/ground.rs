@@ -8,11 +8,10 @@ use std::sync::PoisonError;
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
 use super::{No, SessionKind, Supervisor, enforce, masks, spawn, watch};
-use crate::call::{Code, Refusal, ToolOptions};
+use crate::call::{Code, Refusal};
 use crate::confinement::{Mask, Place, SessionPlan};
 use crate::limits::SCAN_ENTRIES;
 use crate::path::{Resolved, Root, Scan, ScanSets};
-use crate::policy::Policy;
 use crate::profile::{self, EnvironmentFacts, HostKind, SessionFacts, ViewFacts};
 
 /// Where the private home stands when the workspace itself is the user's home.
@@ -82,7 +81,7 @@ impl Supervisor {
 
     async fn build(&self, profile: &str) -> Result<spawn::Launcher, Refusal> {
         if profile == "shell" || self.policy.is_strict() {
-            if let Some(refusal) = enforce::never_for_programs(self.policy.required()) {
+            if let Some(refusal) = enforce::never_for_programs(&self.policy.required()) {
                 return Err(refusal);
             }
         }
@@ -121,8 +120,8 @@ impl Supervisor {
     fn plan(&self, masks: Vec<Mask>, only: Option<&str>) -> Result<SessionPlan, Refusal> {
         let fault = |error: profile::ProfileError| enforce::cannot_enforce(&[error.to_string()]);
         let root = self.ground.root.real().to_path_buf();
-        let extra_read = self.trees(self.policy.read_trees())?;
-        let extra_write = self.trees(self.policy.write_trees())?;
+        let extra_read = trees(&self.policy.read_trees())?;
+        let extra_write = trees(&self.policy.write_trees())?;
         let network = self.policy.network();
         let view_facts = ViewFacts {
             root: root.clone(),
@@ -137,8 +136,11 @@ impl Supervisor {
             view.places.push(Place::Private { at: home.clone(), mode: 0o700 });
         }
         let mut all = view.masks;
-        all.extend(masks::of_system(self.policy.deny_texts().iter(), &self.ground.home));
-        all.extend(masks::of_trees(&extra_write, &self.ground.sets, &root));
+        all.extend(masks::of_system(
+            self.policy.deny_patterns().iter().map(|rule| rule.pattern.text()),
+            &self.ground.home,
+        ));
+        all.extend(masks::of_trees(&extra_write, &self.policy, &root));
         all.extend(masks);
         all.retain(|mask| !self.is_lifted(mask));
         masks::tidy(&mut all);
@@ -178,25 +180,13 @@ impl Supervisor {
     }
 
     fn is_lifted(&self, mask: &Mask) -> bool {
-        let lifted = self.policy.lifted();
         mask.kind == crate::confinement::MaskKind::ReadOnly
-            && lifted.iter().any(|path| mask.at == self.ground.root.real().join(path))
+            && self.policy.allow_write().iter().any(|path| mask.at == self.ground.root.real().join(path))
     }
 
-    /// Trees of the policy by their real names; one that is not there is an error of the operator.
-    fn trees(&self, trees: &[String]) -> Result<Vec<PathBuf>, Refusal> {
-        trees.iter().map(|tree| self.tree(tree)).collect()
-    }
-
-    fn tree(&self, tree: &str) -> Result<PathBuf, Refusal> {
-        let path = match tree.strip_prefix("~/") {
-            Some(below) => self.ground.home.join(below),
-            None if tree == "~" => self.ground.home.clone(),
-            None => PathBuf::from(tree),
-        };
-        crate::path::real(&path).map_err(|error| {
-            enforce::cannot_enforce(&[format!("[filesystem]: {} cannot be opened: {error}", path.display())])
-        })
+    fn deny_layer(&self, pattern: &str) -> &'static str {
+        let rule = self.policy.deny_patterns().iter().find(|rule| rule.pattern.text() == pattern);
+        rule.map_or("built-in", |rule| rule.place.layer.name())
     }
 
     fn environment(&self, home: &Path) -> Result<Vec<(String, String)>, profile::ProfileError> {
@@ -204,11 +194,12 @@ impl Supervisor {
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
         use std::io::IsTerminal;
+        let set: Vec<(String, String)> = self.policy.env_set().into_iter().collect();
         let terminal = self.settings.kind == SessionKind::Run && std::io::stdin().is_terminal();
         profile::environment(&EnvironmentFacts {
             inherited: &inherited,
-            pass: self.policy.env_pass(),
-            set: self.policy.env_set(),
+            pass: &self.policy.env_pass(),
+            set: &set,
             home,
             terminal,
             kind_of: &host_kind,
@@ -246,9 +237,8 @@ impl Supervisor {
             None => Ok(()),
             Some(found) => {
                 let pattern = self.ground.sets.deny.text(found.pattern).unwrap_or_default();
-                let (layer, _) = self.policy.deny_origin(pattern);
                 Err(Refusal::new(Code::DeniedPath, "this is another name of a denied file")
-                    .rule(pattern, layer.name())
+                    .rule(pattern, self.deny_layer(pattern))
                     .hint("the policy keeps this file from every tool and command; ask an operator if you need it")
                     .into())
             }
@@ -280,17 +270,14 @@ pub(super) fn home() -> PathBuf {
         .collect()
 }
 
-pub(super) fn options(policy: &Policy) -> ToolOptions {
-    ToolOptions {
-        strict: policy.is_strict(),
-        overwrite: policy.overwrite().to_owned(),
-        shrink: policy.shrink().to_owned(),
-        exclude_generated: policy.exclude_generated(),
-        hidden: policy.deny_texts().into_iter().filter(|text| !text.starts_with(['/', '~'])).collect(),
-        secret_globs: policy.secret_globs().to_vec(),
-        tracked: false,
-        known_sha256: None,
-    }
+/// Trees of the policy by their real names; one that is not there is an error of the operator.
+fn trees(trees: &[PathBuf]) -> Result<Vec<PathBuf>, Refusal> {
+    let real = |tree: &PathBuf| {
+        crate::path::real(tree).map_err(|error| {
+            enforce::cannot_enforce(&[format!("[filesystem]: {} cannot be opened: {error}", tree.display())])
+        })
+    };
+    trees.iter().map(real).collect()
 }
 
 /// Sixteen random hexadecimal digits, for names that nobody can guess.

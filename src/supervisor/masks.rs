@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::confinement::{Mask, MaskKind};
 use crate::limits::{MASKS, SCAN_ENTRIES};
 use crate::path::{Bases, Found, PatternSet, Root, Scan, ScanSets};
+use crate::policy::Policy;
 
 /// Folders deep that a system pattern with wildcards is expanded.
 const DEPTH: usize = 8;
@@ -26,12 +27,12 @@ pub(super) fn of_found<'a>(
 }
 
 /// Masks for what system patterns (`/etc/shadow*`, `~/…`) name on this host.
-pub(super) fn of_system<'a>(patterns: impl Iterator<Item = &'a String>, home: &Path) -> Vec<Mask> {
+pub(super) fn of_system<'a>(patterns: impl Iterator<Item = &'a str>, home: &Path) -> Vec<Mask> {
     let mut masks = Vec::new();
     for pattern in patterns.filter(|pattern| pattern.starts_with(['/', '~'])) {
         let text = match pattern.strip_prefix("~/") {
             Some(below) => format!("{}/{below}", home.display()),
-            None => pattern.clone(),
+            None => pattern.to_owned(),
         };
         let Ok(set) = PatternSet::with_bases(&[&text], Bases::default()) else { continue };
         let fixed: PathBuf = text
@@ -66,25 +67,21 @@ fn expand(path: &Path, set: &PatternSet, depth: usize, masks: &mut Vec<Mask>) {
     }
 }
 
-/// Masks inside further writable trees: the same patterns hold there, by the absolute name (the folder `.git` of another
-/// checkout is such a tree, and its hooks are hooks).
-pub(super) fn of_trees(trees: &[PathBuf], sets: &ScanSets, root: &Path) -> Vec<Mask> {
+/// Masks inside further trees: the patterns that mean a name at any depth hold there too, by the absolute name (the folder
+/// `.git` of another checkout is such a tree, and its hooks are hooks).
+pub(super) fn of_trees(trees: &[PathBuf], policy: &Policy, root: &Path) -> Vec<Mask> {
     let mut masks = Vec::new();
     for tree in trees.iter().filter(|tree| !tree.starts_with(root)) {
         let Ok(opened) = Root::open(tree) else { continue };
-        let everything =
-            ScanSets { deny: PatternSet::default(), protect: PatternSet::default(), watch: PatternSet::default() };
-        let Ok(scan) = Scan::new(&opened, &everything, SCAN_ENTRIES) else { continue };
+        let Ok(scan) = Scan::new(&opened, &ScanSets::default(), SCAN_ENTRIES) else { continue };
         for folder in scan.folders() {
-            let folder = tree.join(folder);
-            let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+            let Ok(entries) = std::fs::read_dir(tree.join(folder)) else { continue };
             for entry in entries.flatten() {
                 let path = entry.path();
-                let Ok(named) = path.strip_prefix("/") else { continue };
                 let dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
-                let kind = if sets.deny.matched_entry(named, dir).is_some() {
+                let kind = if policy.denies_outside(&path, dir).is_some() {
                     MaskKind::Hidden
-                } else if sets.protect.matched_entry(named, dir).is_some() {
+                } else if policy.protects_outside(&path, dir).is_some() {
                     MaskKind::ReadOnly
                 } else {
                     continue;

@@ -36,6 +36,9 @@ use ground::Ground;
 pub use doctor::{Mechanism, Proof, Report, doctor};
 pub use run::RunEnd;
 
+/// The admin's policy.
+const ADMIN_POLICY: &str = "/etc/stockade/policy.toml";
+
 /// What a session is started with: the operator's words, never the agent's.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -145,7 +148,7 @@ impl Supervisor {
         let sources = Sources {
             root: root.real().to_path_buf(),
             home: Some(home.clone()),
-            admin: PathBuf::from(policy::ADMIN),
+            admin: PathBuf::from(ADMIN_POLICY),
             config_home: std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from),
             files: settings.policies.clone(),
             profile: settings.profile.clone(),
@@ -153,15 +156,17 @@ impl Supervisor {
         };
         let policy = policy::load(&sources).map_err(|error| StartError::Policy(Box::new(error)))?;
         let bases = Bases { home: Some(&home), root: Some(root.real()) };
-        let set = |patterns: Vec<String>| {
+        let set = |rules: &mut dyn Iterator<Item = &policy::PathRule>| {
+            let patterns: Vec<&str> = rules.map(|rule| rule.pattern.text()).collect();
             PatternSet::with_bases(&patterns, bases).map_err(|error| StartError::Usage(error.to_string()))
         };
         let sets = ScanSets {
-            deny: set(policy.deny_texts())?,
-            protect: set(policy.protect_texts())?,
-            watch: set(policy.watch_texts())?,
+            deny: set(&mut policy.deny_patterns().iter())?,
+            protect: set(&mut policy.protect_patterns().iter().filter(|rule| !rule.file_only))?,
+            protect_files: set(&mut policy.protect_patterns().iter().filter(|rule| rule.file_only))?,
+            watch: set(&mut policy.watch_patterns().iter())?,
         };
-        let options = ground::options(&policy);
+        let options = policy.tool_options();
         let tracked = matches!(settings.kind, SessionKind::Session | SessionKind::Mcp);
         Ok(Supervisor {
             settings,
@@ -204,11 +209,11 @@ impl Supervisor {
     }
 
     fn unavailable(&self, name: &str) -> Option<String> {
-        if self.policy.is_disabled(name) {
-            return Some(format!("{name} is switched off by the policy ([tools] disable)"));
+        if let Some(place) = self.policy.disabled(name) {
+            return Some(format!("{name} is switched off by the policy ([tools] disable, {place})"));
         }
         if name == daemons::PROCESS.name {
-            if !self.policy.daemons_enabled() {
+            if self.policy.daemons().is_none() {
                 return Some(
                     "background processes are off; an operator turns them on with [daemons] enabled = true".to_owned(),
                 );
@@ -221,7 +226,7 @@ impl Supervisor {
     }
 
     fn features(&self) -> args::Features {
-        args::Features { daemons: self.policy.daemons_enabled() && self.tracked, strict: self.policy.is_strict() }
+        args::Features { daemons: self.policy.daemons().is_some() && self.tracked, strict: self.policy.is_strict() }
     }
 
     /// Tools that live in the supervisor, and names that are no tool.
@@ -250,7 +255,7 @@ impl Supervisor {
             strict: self.policy.is_strict(),
             allow_degraded: self.settings.allow_degraded,
             network_off: self.policy.network() == NetworkMode::None,
-            required: self.policy.required().to_vec(),
+            required: self.policy.required(),
             missing: built.missing.clone(),
         }
     }
