@@ -205,6 +205,9 @@ pub enum MaskKind {
     Hidden,
     /// Bound over itself, read-only.
     ReadOnly,
+    /// Bound over itself, writable: its content is free, its name can be neither moved nor removed. A protected name in it
+    /// would else go away with it and could be made anew.
+    Pinned,
 }
 
 /// Which network a session has.

@@ -106,6 +106,10 @@ pub const PATH_BYTES: usize = 4096;
 /// Bytes of one name, as in the kernel (`NAME_MAX`).
 pub const NAME_BYTES: usize = 255;
 
+/// The least `pid_max` that the kernel takes for a pid namespace (`RESERVED_PIDS` + 1); lower caps need a cgroup, or for
+/// an ordinary user `RLIMIT_NPROC`.
+pub const PID_MAX_FLOOR: u32 = 301;
+
 /// Limits that a policy may lower, never raise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {

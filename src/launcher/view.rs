@@ -16,6 +16,7 @@ use nix::unistd::{fchdir, pivot_root};
 
 use crate::confine::CANARY;
 use crate::confinement::{Mask, MaskKind, Place, SessionPlan};
+use crate::limits::PID_MAX_FLOOR;
 use crate::sys::{self, attr};
 
 /// Where the private folders are made before each goes to its place; not reachable afterwards.
@@ -212,13 +213,18 @@ fn make_file(path: &Path) -> Result<(), ViewError> {
 pub fn cover(mask: &Mask) -> Result<(), ViewError> {
     let name = || mask.at.display().to_string();
     let source = match (mask.kind, mask.dir) {
-        (MaskKind::ReadOnly, _) => mask.at.as_path(),
+        (MaskKind::ReadOnly | MaskKind::Pinned, _) => mask.at.as_path(),
         (MaskKind::Hidden, true) => Path::new(HIDDEN_DIR),
         (MaskKind::Hidden, false) => Path::new(HIDDEN_FILE),
     };
     let tree = sys::clone_tree(source).map_err(at(name()))?;
-    let attributes =
-        attr::RDONLY | attr::NOSUID | attr::NODEV | if mask.kind == MaskKind::Hidden { attr::NOEXEC } else { 0 };
+    let attributes = attr::NOSUID
+        | attr::NODEV
+        | match mask.kind {
+            MaskKind::Hidden => attr::RDONLY | attr::NOEXEC,
+            MaskKind::ReadOnly => attr::RDONLY,
+            MaskKind::Pinned => 0,
+        };
     sys::set_tree_attr(tree.as_fd(), attributes, true).map_err(at(name()))?;
     sys::attach_tree(tree.as_fd(), &mask.at).map_err(at(name()))
 }
@@ -235,7 +241,7 @@ pub fn own_proc(pids: u32) -> Result<Option<String>, ViewError> {
         .map_err(at("propagation"))?;
     let proc = sys::new_filesystem(c"proc", &[], attr::NOSUID | attr::NODEV | attr::NOEXEC).map_err(at("/proc"))?;
     attach(&proc, Path::new("/proc"))?;
-    let bounded = fs::write("/proc/sys/kernel/pid_max", pids.to_string());
+    let bounded = fs::write("/proc/sys/kernel/pid_max", pids.max(PID_MAX_FLOOR).to_string());
     sys::set_tree_attr(proc.as_fd(), attr::RDONLY, false).map_err(at("/proc"))?;
     Ok(bounded.err().map(|error| format!("limit of processes: pid_max of the pid namespace: {error}")))
 }

@@ -10,7 +10,7 @@ use tokio::sync::{Mutex, MutexGuard, OnceCell};
 use super::{No, SessionKind, Supervisor, enforce, masks, spawn, watch};
 use crate::call::{Code, Refusal};
 use crate::confinement::{Mask, Place, SessionPlan};
-use crate::limits::SCAN_ENTRIES;
+use crate::limits::{PID_MAX_FLOOR, SCAN_ENTRIES};
 use crate::path::{Resolved, Root, Scan, ScanSets};
 use crate::profile::{self, EnvironmentFacts, HostKind, SessionFacts, ViewFacts};
 
@@ -55,7 +55,9 @@ impl Ground {
         let mut guard = self.scan().await?;
         let Some(scan) = guard.as_mut() else { return Ok(Vec::new()) };
         let changes = scan.refresh(&self.root, &self.sets).map_err(scan_failed)?;
-        let new: Vec<Mask> = masks::of_found(&self.root, changes.new_denied.iter(), changes.new_protected.iter());
+        // A repository that programs made in this session is theirs to set up; its hooks are reported, not covered.
+        let settings = changes.new_protected.iter().filter(|found| !found.rel.iter().any(|name| name == ".git"));
+        let new: Vec<Mask> = masks::of_found(&self.root, changes.new_denied.iter(), settings);
         if let (Some(Ok(launcher)), false) = (self.launcher.get(), new.is_empty()) {
             let failed = launcher.cover(new).await.map_err(|why| enforce::cannot_enforce(&[why]))?;
             // A name that is gone again is no longer to be covered.
@@ -109,6 +111,7 @@ impl Supervisor {
         let mut masks = Vec::new();
         if let Some(scan) = guard.as_ref() {
             masks.extend(masks::of_found(&self.ground.root, scan.denied.iter(), scan.protected.iter()));
+            masks.extend(masks::of_sockets(&self.ground.root, &scan.sockets));
             if !scan.unreadable.is_empty() && self.policy.is_strict() {
                 let first = scan.unreadable.first().map(|path| path.display().to_string()).unwrap_or_default();
                 return Err(enforce::cannot_enforce(&[format!("denied names: the folder {first} cannot be read")]));
@@ -141,6 +144,7 @@ impl Supervisor {
             &self.ground.home,
         ));
         all.extend(masks::of_trees(&extra_write, &self.policy, &root));
+        all.extend(masks::of_trees(&extra_read, &self.policy, &root));
         all.extend(masks);
         all.retain(|mask| !self.is_lifted(mask));
         masks::tidy(&mut all);
@@ -157,13 +161,18 @@ impl Supervisor {
             degraded_network: false,
             debug: false,
         };
-        let confinements = profile::NAMES
+        let mut confinements = profile::NAMES
             .iter()
             .filter(|name| only.is_none_or(|only| only == **name))
             .map(|name| profile::confinement(name, &facts))
             .collect::<Result<Vec<_>, _>>()
             .map_err(fault)?;
         let limits = self.policy.limits();
+        if limits.pids < PID_MAX_FLOOR {
+            // Counted for all processes of this user in the session's user namespace: the launcher and idle workers too.
+            let programs = confinements.iter_mut().filter(|kind| kind.programs);
+            programs.for_each(|kind| kind.rlimits.push(("nproc".to_owned(), u64::from(limits.pids) + 16)));
+        }
         Ok(SessionPlan {
             root,
             env: self.environment(&home).map_err(fault)?,

@@ -2,6 +2,7 @@
 //! **Never done here:** mounting; deciding what is denied. **Where the proof is:** `tests/escape.rs`.
 
 use std::collections::HashSet;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use crate::confinement::{Mask, MaskKind};
@@ -20,10 +21,26 @@ pub(super) fn of_found<'a>(
     protected: impl Iterator<Item = &'a Found>,
 ) -> Vec<Mask> {
     let mask = |found: &Found, kind| Mask { at: root.real().join(&found.rel), dir: found.is_dir, kind };
-    denied
-        .map(|found| mask(found, MaskKind::Hidden))
-        .chain(protected.map(|found| mask(found, MaskKind::ReadOnly)))
-        .collect()
+    let mut masks: Vec<Mask> = denied.map(|found| mask(found, MaskKind::Hidden)).collect();
+    for found in protected {
+        masks.push(mask(found, MaskKind::ReadOnly));
+        masks.extend(pin(root, found));
+    }
+    masks
+}
+
+/// The folder of settings (`.git`) that a protected name stands in.
+fn pin(root: &Root, found: &Found) -> Option<Mask> {
+    let folder = found.rel.parent()?;
+    let dotted = folder.file_name()?.as_encoded_bytes().starts_with(b".");
+    dotted.then(|| Mask { at: root.real().join(folder), dir: true, kind: MaskKind::Pinned })
+}
+
+/// Masks for socket files that were there before the session: the programs behind them are outside, and before Landlock
+/// ABI 9 nothing but hiding the file stops a connection.
+pub(super) fn of_sockets(root: &Root, sockets: &[PathBuf]) -> Vec<Mask> {
+    let mask = |rel: &PathBuf| Mask { at: root.real().join(rel), dir: false, kind: MaskKind::Hidden };
+    sockets.iter().map(mask).collect()
 }
 
 /// Masks for what system patterns (`/etc/shadow*`, `~/…`) name on this host.
@@ -79,7 +96,8 @@ pub(super) fn of_trees(trees: &[PathBuf], policy: &Policy, root: &Path) -> Vec<M
             for entry in entries.flatten() {
                 let path = entry.path();
                 let dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
-                let kind = if policy.denies_outside(&path, dir).is_some() {
+                let socket = entry.file_type().is_ok_and(|kind| kind.is_socket());
+                let kind = if socket || policy.denies_outside(&path, dir).is_some() {
                     MaskKind::Hidden
                 } else if policy.protects_outside(&path, dir).is_some() {
                     MaskKind::ReadOnly
@@ -93,9 +111,14 @@ pub(super) fn of_trees(trees: &[PathBuf], policy: &Policy, root: &Path) -> Vec<M
     masks
 }
 
-/// One mask a name, hidden before read-only, outer before inner, and none below a hidden folder.
+/// One mask a name, the strictest; outer before inner, and none below a hidden folder.
 pub(super) fn tidy(masks: &mut Vec<Mask>) {
-    masks.sort_by(|a, b| a.at.cmp(&b.at).then((a.kind == MaskKind::ReadOnly).cmp(&(b.kind == MaskKind::ReadOnly))));
+    let looseness = |kind| match kind {
+        MaskKind::Hidden => 0,
+        MaskKind::ReadOnly => 1,
+        MaskKind::Pinned => 2,
+    };
+    masks.sort_by(|a, b| a.at.cmp(&b.at).then(looseness(a.kind).cmp(&looseness(b.kind))));
     masks.dedup_by(|later, earlier| later.at == earlier.at);
     let hidden: HashSet<PathBuf> =
         masks.iter().filter(|mask| mask.dir && mask.kind == MaskKind::Hidden).map(|mask| mask.at.clone()).collect();

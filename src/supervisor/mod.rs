@@ -17,6 +17,7 @@ use crate::tools::{self, Entry, Spec, args};
 use crate::verdict::Reason;
 
 mod after;
+mod cage;
 mod cap;
 mod daemons;
 mod denials;

@@ -235,10 +235,29 @@ impl Supervisor {
         let launcher = self.launcher(profile).await?;
         let refused = |why: String| enforce::cannot_enforce(&[why]);
         let mut worker = launcher.worker(profile).await.map_err(refused)?;
-        let facts = worker.shut().await.map_err(refused)?;
+        let mut facts = worker.shut().await.map_err(refused)?;
+        if profile == "shell" {
+            facts.missing.extend(self.bound_processes(&mut worker));
+        }
         let kind = enforce::Kind { profile, programs: profile == "shell" };
         let enforcement = enforce::judge(&facts, kind, &self.terms(&launcher.built))?;
         Ok((worker, enforcement))
+    }
+
+    /// `pid_max` of the pid namespace bounds a call, but not below 301; for less there is a cgroup, or `RLIMIT_NPROC` for
+    /// an ordinary user (it does not bind root). Returns what is missing.
+    fn bound_processes(&self, worker: &mut Worker) -> Option<String> {
+        let pids = self.policy.limits().pids;
+        if pids >= limits::PID_MAX_FLOOR {
+            return None;
+        }
+        let caged = super::cage::Cage::make(&self.next_call_id(), pids).and_then(|cage| worker.confine_to(cage));
+        match caged {
+            Err(error) if nix::unistd::geteuid().is_root() => {
+                Some(format!("limit of processes: {} instead of {pids}; no cgroup: {error}", limits::PID_MAX_FLOOR))
+            }
+            _ => None,
+        }
     }
 
     async fn answer(&self, worker: &mut Worker, road: &Road) -> Result<Option<Outcome>, Refusal> {

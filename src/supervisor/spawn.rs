@@ -14,6 +14,7 @@ use nix::fcntl::{OFlag, open};
 use nix::sys::stat::Mode;
 use tokio::sync::oneshot;
 
+use super::cage::Cage;
 use super::link::{self, Reader, Writer};
 use crate::confinement::{Facts, Mask, SessionPlan};
 use crate::launcher;
@@ -172,7 +173,7 @@ impl Launcher {
         match answer.ok_or_else(gone)?.await.map_err(|_| gone())? {
             Answer::Worker { socket, pidfd } => {
                 let (reader, writer) = link::open(socket).map_err(|error| error.to_string())?;
-                Ok(Worker { reader, writer, pidfd, done: false })
+                Ok(Worker { reader, writer, pidfd, done: false, cage: None })
             }
             Answer::Failed(why) => Err(why),
             Answer::Covered(_) => Err("the launcher answered something else".to_owned()),
@@ -234,6 +235,7 @@ pub struct Worker {
     writer: Writer,
     pidfd: OwnedFd,
     done: bool,
+    cage: Option<Cage>,
 }
 
 impl Worker {
@@ -247,6 +249,16 @@ impl Worker {
             Some(FromWorker::Broken { step, why }) => Err(format!("{step}: {why}")),
             _ => Err("the worker ended before its door was shut".to_owned()),
         }
+    }
+
+    /// Bounds the processes of this call by a cgroup; before the worker is told what to start.
+    ///
+    /// # Errors
+    /// There is no cgroup to be had.
+    pub fn confine_to(&mut self, cage: Cage) -> io::Result<()> {
+        cage.admit(self.pidfd.as_fd())?;
+        self.cage = Some(cage);
+        Ok(())
     }
 
     /// The next message; `None` when the worker has ended.
@@ -272,7 +284,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        if !self.done {
+        if !self.done || self.cage.is_some() {
             let _ = sys::pidfd_signal(self.pidfd.as_fd(), libc::SIGKILL);
         }
     }

@@ -7,7 +7,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{Seek as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -34,6 +34,7 @@ pub(super) struct Place {
     folder: OwnedFd,
     name: String,
     shown: String,
+    given: Option<File>,
 }
 
 /// What stands at a place.
@@ -65,7 +66,7 @@ impl Place {
             here = make_folder(&here, name).map_err(|e| failed("make the folders of", &shown, e))?;
         }
         lock(&here, &shown)?;
-        Ok(Place { folder: here, name: given.name, shown })
+        Ok(Place { folder: here, name: given.name, shown, given: given.file.map(File::from) })
     }
 
     /// What stands there now: `None` when nothing does.
@@ -73,6 +74,9 @@ impl Place {
         let opened = match folder::open_file(&self.folder, OsStr::new(&self.name)) {
             Err(Errno::ENOENT) => return Ok(None),
             Err(Errno::EINVAL | Errno::ELOOP | Errno::ENXIO) => return Err(self.not_regular()),
+            // A file of another owner, in a session of root: inside there are no powers of root, but the supervisor has
+            // opened it for this call.
+            Err(Errno::EACCES) => self.as_given(),
             opened => opened,
         };
         let (file, stat) = opened.map_err(|e| failed("read", &self.shown, e))?;
@@ -84,6 +88,18 @@ impl Place {
         };
         let sha256 = content.as_deref().map(sha256).unwrap_or_default();
         Ok(Some(Old { file, stat, content, sha256 }))
+    }
+
+    /// The descriptor that came with the call, when it still is what stands there.
+    fn as_given(&self) -> Result<(File, FileStat), Errno> {
+        let mut file = self.given.as_ref().and_then(|file| file.try_clone().ok()).ok_or(Errno::EACCES)?;
+        let there = folder::stat_in(&self.folder, OsStr::new(&self.name))?;
+        let stat = fstat(&file)?;
+        if (there.st_dev, there.st_ino) != (stat.st_dev, stat.st_ino) {
+            return Err(Errno::EACCES);
+        }
+        file.rewind().map_err(|e| raw(&e))?;
+        Ok((file, stat))
     }
 
     fn not_regular(&self) -> Refusal {

@@ -77,6 +77,8 @@ pub struct Scan {
     pub denied: Vec<Found>,
     /// Protected names that are there, in order of name; one entry for a folder that is protected as a whole.
     pub protected: Vec<Found>,
+    /// Socket files that were there at the first look, so made outside: who listens on them is outside as well.
+    pub sockets: Vec<PathBuf>,
     /// Folders that could not be read, so nothing is known of the names in them.
     pub unreadable: Vec<PathBuf>,
     /// Names looked at.
@@ -123,6 +125,7 @@ pub fn scan(root: &Root, sets: &ScanSets, max_entries: u64) -> Result<Scan, Scan
     let mut walk = walk::Walk::new(root, sets, max_entries);
     walk.run(OsString::new(), None, false)?;
     scan.take(&mut walk);
+    scan.sockets = std::mem::take(&mut walk.sockets);
     alias::add(root, sets, &mut scan)?;
     scan.sort();
     Ok(scan)

@@ -47,6 +47,7 @@ pub(super) struct Walk<'a> {
     pub(super) entries: u64,
     pub(super) denied: Vec<Found>,
     pub(super) protected: Vec<Found>,
+    pub(super) sockets: Vec<PathBuf>,
     pub(super) unreadable: Vec<PathBuf>,
     pub(super) folders: BTreeMap<OsString, Folder>,
     pub(super) watched: HashMap<OsString, Stamp>,
@@ -67,6 +68,7 @@ impl<'a> Walk<'a> {
             entries: 0,
             denied: Vec::new(),
             protected: Vec::new(),
+            sockets: Vec::new(),
             unreadable: Vec::new(),
             folders: BTreeMap::new(),
             watched: HashMap::new(),
@@ -117,7 +119,7 @@ impl<'a> Walk<'a> {
             self.folders.insert(task.rel.clone(), folder);
         }
         let mut looks = Vec::new();
-        let (sets, max, count) = (self.sets, self.max_entries, &mut self.entries);
+        let (sets, max, count, sockets) = (self.sets, self.max_entries, &mut self.entries, &mut self.sockets);
         let links = sets.deny.has_paths() || sets.protect.has_paths();
         let all = task.protected.is_some() || task.watched || task.denied.is_some();
         let whole = names(&mut dir, |entry, name| {
@@ -126,6 +128,9 @@ impl<'a> Walk<'a> {
                 return Err(ScanError::TooMany { max });
             }
             let kind = entry.file_type();
+            if kind == Some(Type::Socket) {
+                sockets.push(PathBuf::from(join(&task.rel, OsStr::from_bytes(name))));
+            }
             let wanted = all
                 || matches!(kind, Some(Type::Directory) | None)
                 || (links && kind == Some(Type::Symlink))
