@@ -20,7 +20,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 use crate::confine::{self, Prepared};
-use crate::confinement::SessionPlan;
+use crate::confinement::{Action, CallRule, SessionPlan};
 use crate::sys::{self, Forked};
 use crate::wire::{self, message::FromLauncher, message::ToLauncher};
 use crate::worker;
@@ -101,6 +101,10 @@ impl Session {
             .confinements
             .iter()
             .map(|kind| {
+                let mut kind = kind.clone();
+                if !view && kind.programs {
+                    kind.filter.rules.extend(no_tracing());
+                }
                 let prepared = confine::prepare(kind.clone(), view, plan.allow_degraded);
                 (kind.profile.clone(), prepared.map_err(|broken| broken.to_string()))
             })
@@ -198,6 +202,16 @@ impl Session {
             }
         }
     }
+}
+
+/// Without a pid namespace of its own a call could trace whatever of its user runs outside.
+fn no_tracing() -> impl Iterator<Item = CallRule> {
+    let names = ["ptrace", "process_vm_readv", "process_vm_writev"];
+    names.into_iter().filter_map(crate::sysnum::number).map(|number| CallRule {
+        number,
+        action: Action::Errno(libc::EPERM),
+        when: Vec::new(),
+    })
 }
 
 /// Collects every child that has ended: workers, and as the first process of the namespace whatever was left to us.

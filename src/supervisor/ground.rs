@@ -159,7 +159,8 @@ impl Supervisor {
             strict: self.policy.is_strict(),
             limits: self.policy.limits(),
             degraded_network: false,
-            debug: false,
+            // The launcher takes it back where there is no pid namespace.
+            debug: true,
         };
         let mut confinements = profile::NAMES
             .iter()
