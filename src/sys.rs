@@ -254,6 +254,15 @@ pub fn landlock_abi() -> u32 {
     u32::try_from(abi).unwrap_or(0)
 }
 
+/// Is this kernel at least of that version? Only for what cannot be probed without doing harm.
+#[must_use]
+pub fn kernel_at_least(major: u32, minor: u32) -> bool {
+    let Ok(name) = nix::sys::utsname::uname() else { return false };
+    let release = name.release().to_string_lossy();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|part| part.parse::<u32>().ok());
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (major, minor)
+}
+
 /// Locks the securebits so that uid 0 means nothing: `NOROOT`, `NO_SETUID_FIXUP`, `KEEP_CAPS` off, `NO_CAP_AMBIENT_RAISE`.
 ///
 /// # Errors
@@ -336,6 +345,11 @@ mod tests {
     #[test]
     fn the_canary_is_not_stopped_outside() {
         assert_ne!(keyctl_canary(), libc::EPERM, "no filter of ours is in force in a test");
+    }
+
+    #[test]
+    fn versions_are_numbers() {
+        assert!(kernel_at_least(5, 13) && kernel_at_least(0, 99) && !kernel_at_least(1000, 0));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The command line from outside: exit statuses, one answer a line, nothing raw on a terminal.
 
+use std::io::{Read, Write};
 use std::process::Stdio;
 
 use serde_json::{Value, json};
@@ -184,8 +185,10 @@ fn a_session_drops_a_line_that_is_too_long_and_ends_cleanly_on_a_signal() {
     assert_eq!(answers.len(), 2, "{}", shown(&output));
     assert!(answers[0]["refusal"]["code"] == "invalid_json" && answers[1]["ok"] == true, "{answers:?}");
 
-    let mut child = bay.command("session").stdin(Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    let mut child = bay.command("session").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.as_mut().unwrap().write_all(b"{\"tool\":\"ls\",\"args\":{}}\n").unwrap();
+    // It answers: it is there.
+    child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
     let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap());
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0));

@@ -500,9 +500,9 @@ fn try_shell(folder: &Path, name: &str, wrong: &mut Vec<String>) {
     check(REFUSED, wrong);
     check(WORKS, wrong);
     if name == "debug" {
-        let answer = named("kcmp", &[BAD, BAD, BAD]);
+        let answer = named("process_vm_readv", &[BAD, BAD, BAD]);
         if answer != libc::ESRCH && answer != ENOSYS {
-            wrong.push(format!("debug: kcmp answered {answer}"));
+            wrong.push(format!("debug: process_vm_readv answered {answer}"));
         }
     } else {
         check(TRACING, wrong);

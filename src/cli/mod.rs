@@ -78,12 +78,12 @@ fn dispatch(command: Command) -> u8 {
 
 fn mcp(options: args::Options, structured: bool) -> u8 {
     block_on(async {
+        let Some(mut stop) = stop::Stop::new() else { return USAGE };
         let supervisor =
             match crate::supervisor::Supervisor::start(options.settings(crate::supervisor::SessionKind::Mcp)).await {
                 Ok(supervisor) => supervisor,
                 Err(error) => return start_failed(&error, USAGE),
             };
-        let Some(mut stop) = stop::Stop::new() else { return USAGE };
         match crate::mcp::serve(supervisor, structured, async move {
             let _ = stop.wait().await;
         })

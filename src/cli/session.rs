@@ -20,11 +20,12 @@ const SUBJECTS: [&str; 9] = ["command", "file_path", "filePath", "path", "url", 
 /// Serves lines until the input ends or a signal comes.
 pub(super) fn session(options: Options) -> u8 {
     super::block_on(async {
+        // First: a signal that comes while the session starts ends it as well.
+        let Some(mut stop) = Stop::new() else { return USAGE };
         let supervisor = match Supervisor::start(options.settings(SessionKind::Session)).await {
             Ok(supervisor) => supervisor,
             Err(error) => return super::start_failed(&error, USAGE),
         };
-        let Some(mut stop) = Stop::new() else { return USAGE };
         tokio::select! {
             () = serve(&supervisor) => {}
             // Dropping the running call ends its worker and everything below it.

@@ -16,7 +16,6 @@ use nix::unistd::{fchdir, pivot_root};
 
 use crate::confine::CANARY;
 use crate::confinement::{Mask, MaskKind, Place, SessionPlan};
-use crate::limits::PID_MAX_FLOOR;
 use crate::sys::{self, attr};
 
 /// Where the private folders are made before each goes to its place; not reachable afterwards.
@@ -227,21 +226,4 @@ pub fn cover(mask: &Mask) -> Result<(), ViewError> {
         };
     sys::set_tree_attr(tree.as_fd(), attributes, true).map_err(at(name()))?;
     sys::attach_tree(tree.as_fd(), &mask.at).map_err(at(name()))
-}
-
-/// Gives a worker that starts programs its own mount namespace's finish: a slave of the session's, with the `/proc` of
-/// its own pid namespace, where `pid_max` bounds the processes of the call (Linux 6.14; before, the value is the host's and
-/// stays as it is).
-///
-/// # Errors
-/// The step that failed.
-pub fn own_proc(pids: u32) -> Result<Option<String>, ViewError> {
-    mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_SLAVE, None::<&str>)
-        .map_err(io::Error::from)
-        .map_err(at("propagation"))?;
-    let proc = sys::new_filesystem(c"proc", &[], attr::NOSUID | attr::NODEV | attr::NOEXEC).map_err(at("/proc"))?;
-    attach(&proc, Path::new("/proc"))?;
-    let bounded = fs::write("/proc/sys/kernel/pid_max", pids.max(PID_MAX_FLOOR).to_string());
-    sys::set_tree_attr(proc.as_fd(), attr::RDONLY, false).map_err(at("/proc"))?;
-    Ok(bounded.err().map(|error| format!("limit of processes: pid_max of the pid namespace: {error}")))
 }

@@ -67,7 +67,7 @@ fn target(line: &str, at: usize) -> Option<String> {
         let before = line.get(..at)?.trim_end().trim_end_matches(':').trim_end();
         before.rsplit(": ").next()
     };
-    let found = quoted.max_by_key(|inside| inside.contains('/')).or_else(plain)?.trim();
+    let found = quoted.max_by_key(|inside| inside.contains('/')).or_else(plain)?.trim().trim_matches(['\'', '"']);
     (!found.is_empty()).then(|| found.chars().take(TARGET_CHARS).collect())
 }
 

@@ -248,13 +248,15 @@ impl Supervisor {
     /// an ordinary user (it does not bind root). Returns what is missing.
     fn bound_processes(&self, worker: &mut Worker) -> Option<String> {
         let pids = self.policy.limits().pids;
-        if pids >= limits::PID_MAX_FLOOR {
+        let per_namespace = crate::sys::kernel_at_least(6, 14);
+        if pids >= limits::PID_MAX_FLOOR && per_namespace {
             return None;
         }
         let caged = super::cage::Cage::make(&self.next_call_id(), pids).and_then(|cage| worker.confine_to(cage));
         match caged {
             Err(error) if nix::unistd::geteuid().is_root() => {
-                Some(format!("limit of processes: {} instead of {pids}; no cgroup: {error}", limits::PID_MAX_FLOOR))
+                let instead = if per_namespace { limits::PID_MAX_FLOOR.to_string() } else { "none".to_owned() };
+                Some(format!("limit of processes: {instead} instead of {pids}; no cgroup: {error}"))
             }
             _ => None,
         }

@@ -210,12 +210,6 @@ impl Launcher {
         writer.send(&question(ticket), &[]).await.ok()?;
         Some(receiver)
     }
-
-    /// Process number of the launcher, for measuring.
-    #[must_use]
-    pub fn pid(&self) -> u32 {
-        self.child.lock().unwrap_or_else(PoisonError::into_inner).id()
-    }
 }
 
 impl Drop for Launcher {

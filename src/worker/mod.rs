@@ -15,7 +15,6 @@ use nix::sys::stat::{FileStat, Mode, fstat, umask};
 use crate::call::{Program, ProgramEnd, Programs};
 use crate::confine::{self, Broken, Confined, Prepared};
 use crate::confinement::{Facts, Rights, SessionPlan};
-use crate::launcher::view;
 use crate::sys;
 use crate::tools::{self, Given, GivenPath};
 use crate::wire::{
@@ -26,6 +25,7 @@ use crate::wire::{
 pub mod child;
 pub mod keep;
 pub mod probe;
+pub mod proc;
 
 /// What the launcher hands to a worker it has just forked.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ fn shut(seat: &Seat<'_>) -> Result<(Confined, Facts, OwnedFd), Broken> {
     let mut missing = Vec::new();
     if seat.own_pid_namespace {
         let unbounded =
-            view::own_proc(seat.plan.pids).map_err(|error| Broken { step: "own /proc", why: error.to_string() })?;
+            proc::mount_own(seat.plan.pids).map_err(|error| Broken { step: "own /proc", why: error.to_string() })?;
         missing.extend(unbounded);
     }
     let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;

@@ -1,3 +1,5 @@
+//! Patterns by example.
+
 use super::{Bases, PatternSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
