@@ -2,7 +2,7 @@
 //! **Never done here:** expanding anything. **Where the proof is:** the tests of `words`.
 
 use super::super::command::Word;
-use super::{DEPTH, Splitter, is_name};
+use super::{DEPTH, End, Splitter, is_name};
 
 impl Splitter {
     /// One word. Always takes at least one character unless it stands before a separator.
