@@ -111,6 +111,8 @@ pub(crate) struct RuleSet {
 pub(crate) struct Merged {
     pub(crate) profile: Slot<Profile>,
     pub(crate) mode: Slot<Mode>,
+    /// The strictest mode that a layer beyond the command line wants: a session's host cannot go past it.
+    pub(crate) mode_ceiling: Mode,
     pub(crate) network: Slot<Net>,
     pub(crate) read: Opened<PathBuf>,
     pub(crate) write: Opened<PathBuf>,
@@ -186,6 +188,7 @@ impl Merged {
         Merged {
             profile: Slot::new(Profile::Strict),
             mode: Slot::new(Mode::Unattended),
+            mode_ceiling: Mode::Open,
             network: Slot::new(Net::None),
             read: Opened::new(),
             write: Opened::new(),
@@ -226,6 +229,9 @@ impl Merged {
     }
 
     fn hear_words(&mut self, layer: &Stated, power: Power) {
+        if let (Layer::Admin | Layer::User | Layer::Project, Some(word)) = (layer.layer, &layer.mode) {
+            self.mode_ceiling = self.mode_ceiling.min(word.value);
+        }
         // the strictest profile of all layers wins, that of the built-in policy too
         let profile = if power == Power::Default { Power::Sets } else { power };
         let late = [
@@ -323,15 +329,19 @@ impl Merged {
 
     /// A lifted path is lifted from the built-in list and from the lifting file's own; what another file protects stays.
     fn drop_lifts(&mut self, layer: &Stated) {
-        let other = |lift: &Placed<String>, rule: &PathRule| {
-            let another_file = rule.place.layer != Layer::BuiltIn && rule.place.file != lift.place.file;
-            let patterns = PatternSet::of(vec![rule.pattern.clone()]);
-            another_file && patterns.is_ok_and(|set| set.matched(&lift.value, false).is_some())
+        if self.allow_write.now.is_empty() {
+            return;
+        }
+        let stated = self.protect.iter().chain(&layer.protect).filter(|rule| rule.place.layer != Layer::BuiltIn);
+        let rules: Vec<&PathRule> = stated.collect();
+        let Ok(set) = PatternSet::of(rules.iter().map(|rule| rule.pattern.clone()).collect()) else {
+            return self.allow_write.now.clear(); // told as an error when the policy is finished
         };
-        let protect: Vec<PathRule> = self.protect.iter().chain(&layer.protect).cloned().collect();
-        let (kept, lost): (Vec<_>, Vec<_>) = std::mem::take(&mut self.allow_write.now)
-            .into_iter()
-            .partition(|lift| !protect.iter().any(|rule| other(lift, rule)));
+        let held = |lift: &Placed<String>| {
+            let another_file = |at: usize, _| rules.get(at).is_some_and(|rule| rule.place.file != lift.place.file);
+            set.matched_by(&lift.value, false, another_file).is_some()
+        };
+        let (lost, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut self.allow_write.now).into_iter().partition(held);
         self.allow_write.now = kept;
         for lift in lost {
             self.warn(&lift.place, "another file protects this path: it stays protected");

@@ -24,7 +24,7 @@ pub struct PolicyError {
     /// One sentence: what would be right.
     pub help: Option<String>,
     /// The line at fault and the bytes of it that are meant.
-    shown: Option<(String, Range<usize>)>,
+    shown: Option<Box<(String, Range<usize>)>>,
 }
 
 impl PolicyError {
@@ -49,7 +49,7 @@ impl PolicyError {
             column,
             message: message.into(),
             help: None,
-            shown: Some(window(text, line_start..line_end, start..end)),
+            shown: Some(Box::new(window(text, line_start..line_end, start..end))),
         }
     }
 
@@ -65,7 +65,7 @@ impl PolicyError {
     pub fn render(&self, ansi: bool) -> String {
         let renderer = if ansi { Renderer::styled() } else { Renderer::plain() };
         let mut group = Group::with_title(Level::ERROR.primary_title(self.message.as_str()));
-        if let Some((text, span)) = &self.shown {
+        if let Some((text, span)) = self.shown.as_deref() {
             let mark = AnnotationKind::Primary.span(span.clone());
             let snippet =
                 Snippet::source(text.as_str()).path(self.file.as_str()).line_start(self.line).annotation(mark);
@@ -91,11 +91,6 @@ impl fmt::Display for PolicyError {
 }
 
 impl std::error::Error for PolicyError {}
-
-/// Line (from 1) of a byte of a text.
-pub(crate) fn line_of(text: &str, at: usize) -> usize {
-    text.as_bytes().iter().take(at).filter(|&&b| b == b'\n').count() + 1
-}
 
 fn floor_boundary(text: &str, at: usize) -> usize {
     let mut at = at.min(text.len());
@@ -142,7 +137,9 @@ mod tests {
 
     #[test]
     fn places_that_are_not_there_do_no_harm() {
-        for (text, span) in [("", 5..9), ("é", 1..1), ("a\u{1}\u{85}b", 2..3), ("x\n", 2..2), ("x", 1..0)] {
+        for (text, span) in
+            [("", 5..9), ("é", 1..1), ("a\u{1}\u{85}b", 2..3), ("x\n", 2..2), ("x", Range { start: 1, end: 0 })]
+        {
             let error = PolicyError::at("f", text, &span, "m");
             assert!(error.line >= 1 && !error.render(false).is_empty());
         }

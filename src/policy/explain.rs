@@ -24,11 +24,11 @@ pub struct Explanation {
     /// Its layer.
     pub layer: &'static str,
     /// Its file and line, where it stands in one.
-    pub place: Option<String>,
+    pub place: Option<Box<str>>,
     /// What a model would read, or one sentence on what happens.
     pub message: String,
     /// What to do instead.
-    pub hint: Option<String>,
+    pub hint: Option<Box<str>>,
 }
 
 impl Explanation {
@@ -80,11 +80,11 @@ pub fn access_of(policy: &Policy, tool: &str, subject: &str) -> Result<Access, E
 fn outside(policy: &Policy, absolute: &Path) -> Explanation {
     let denied = policy.denies_absolute(absolute, true);
     let trees = policy.merged.read.now.iter().chain(&policy.merged.write.now);
-    let open = trees
+    let mut open = trees
         .filter(|tree| absolute.starts_with(&tree.value))
         .map(|tree| (tree.value.display().to_string(), &tree.place));
     let built_in = Place::built_in();
-    let (verdict, code, rule, place, message) = match (denied, open.last()) {
+    let (verdict, code, rule, place, message) = match (denied, open.next_back()) {
         (Some(rule), _) => {
             let message = format!("Outside of the workspace, and denied to commands too. {}", rule.reason);
             ("deny", crate::call::Code::DeniedPath, rule.pattern.text().to_owned(), &rule.place, message)
@@ -104,7 +104,7 @@ fn outside(policy: &Policy, absolute: &Path) -> Explanation {
         code: Some(code),
         rule,
         layer: place.layer.name(),
-        place: (place.line > 0).then(|| place.to_string()),
+        place: (place.line > 0).then(|| place.to_string().into()),
         message,
         hint: None,
     }
@@ -142,8 +142,8 @@ pub fn explain(policy: &Policy, request: &Request<'_>) -> Explanation {
         code: judged.refusal.as_ref().map(|refusal| refusal.code),
         rule: judged.reason.rule,
         layer: judged.reason.layer.name(),
-        place: judged.reason.place,
+        place: judged.reason.place.map(Into::into),
         message,
-        hint,
+        hint: hint.map(Into::into),
     }
 }

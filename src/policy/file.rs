@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use super::doc::{Doc, Row, Source, Spot, read};
-use super::error::{PolicyError, line_of};
+use super::error::PolicyError;
 use super::glob::Pattern;
 use super::keys::{MODES, NETWORKS, OVERWRITES, PROFILES, SHRINKS};
 use super::names::{self, SubjectKind, canonical, family_exists, similar, subject_kind};
@@ -127,7 +127,8 @@ pub struct PolicyTest {
 pub(crate) fn parse(text: &str, origin: &Origin<'_>) -> Result<Stated, PolicyError> {
     let source = Source { name: origin.name, text, shipped: origin.shipped };
     let doc = read(&source)?;
-    let reader = Reader { source, origin: *origin, file: Arc::from(origin.name) };
+    let newlines = text.bytes().enumerate().filter(|&(_, b)| b == b'\n').map(|(at, _)| at).collect();
+    let reader = Reader { source, origin: *origin, file: Arc::from(origin.name), newlines };
     reader.stated(&doc)
 }
 
@@ -135,11 +136,17 @@ struct Reader<'a> {
     source: Source<'a>,
     origin: Origin<'a>,
     file: Arc<str>,
+    /// Bytes at which lines end: a file of a thousand rules asks for a thousand lines.
+    newlines: Vec<usize>,
 }
 
 impl Reader<'_> {
     fn place(&self, at: usize) -> Place {
-        Place { layer: self.origin.layer, file: self.file.clone(), line: line_of(self.source.text, at) }
+        Place {
+            layer: self.origin.layer,
+            file: self.file.clone(),
+            line: self.newlines.partition_point(|&end| end < at) + 1,
+        }
     }
 
     fn placed<T, U>(&self, spot: Spot<T>, make: impl FnOnce(T) -> U) -> Placed<U> {

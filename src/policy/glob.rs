@@ -8,6 +8,7 @@
 //! errors here, because a reader could take them for less than they deny: `!` in front, and braces.
 
 use std::path::Path;
+use std::sync::OnceLock;
 
 use globset::{Glob, GlobBuilder, GlobMatcher, GlobSet, GlobSetBuilder};
 
@@ -21,7 +22,8 @@ pub struct Pattern {
     absolute: bool,
     folders_only: bool,
     glob: String,
-    exact: GlobMatcher,
+    /// Compiled when it is first asked: of the shipped lists it never is, and each takes longer than a call may.
+    exact: OnceLock<Option<GlobMatcher>>,
 }
 
 impl Pattern {
@@ -64,8 +66,8 @@ impl Pattern {
         } else if !anchored && !glob.contains('/') && glob != "**" {
             glob = format!("**/{glob}");
         }
-        let exact = compile(&glob)?.compile_matcher();
-        Ok(Pattern { text: text.to_owned(), absolute, folders_only, glob, exact })
+        compile(&glob)?;
+        Ok(Pattern { text: text.to_owned(), absolute, folders_only, glob, exact: OnceLock::new() })
     }
 
     /// As it was written.
@@ -96,7 +98,9 @@ impl Pattern {
     /// an absolute pattern, without its first slash.
     #[must_use]
     pub fn matches_exactly(&self, path: &str, is_dir: bool) -> bool {
-        (is_dir || !self.folders_only) && self.exact.is_match(path)
+        let exact = || compile(&self.glob).ok().map(|glob| glob.compile_matcher());
+        let matches = self.exact.get_or_init(exact).as_ref().is_some_and(|exact| exact.is_match(path));
+        matches && (is_dir || !self.folders_only)
     }
 }
 
@@ -145,14 +149,12 @@ pub struct PatternSet {
     absolute: Sets,
 }
 
-/// The three ways in which a pattern covers a path: itself, as a folder that is the head of `dir/**`, from above.
+/// One matcher for the paths themselves; what lies below a matched folder is found by asking for each folder above it.
 #[derive(Debug, Clone)]
 struct Sets {
-    /// Pattern number of each glob of a set.
-    numbers: Vec<usize>,
-    own: GlobSet,
-    head: GlobSet,
-    below: GlobSet,
+    /// Pattern number of each glob of `itself`, and whether it was `dir/**`, which means `dir` as a folder.
+    numbers: Vec<(usize, bool)>,
+    itself: GlobSet,
     holder: GlobSet,
     /// Pattern number of each glob of `holder`.
     holders: Vec<usize>,
@@ -182,20 +184,20 @@ impl PatternSet {
     /// The first pattern that covers a path relative to the root (`.` is the root), or everything above it.
     #[must_use]
     pub fn matched(&self, path: &str, is_dir: bool) -> Option<usize> {
-        self.relative.matched(&self.patterns, path, is_dir, |_, _| true)
+        self.relative.matched(path, is_dir, |_, _| true)
     }
 
     /// As [`PatternSet::matched`], of the patterns that `counts` takes: it is given the number, and whether the path itself
     /// is meant (else something above it).
     #[must_use]
     pub fn matched_by(&self, path: &str, is_dir: bool, counts: impl Fn(usize, bool) -> bool) -> Option<usize> {
-        self.relative.matched(&self.patterns, path, is_dir, counts)
+        self.relative.matched(path, is_dir, counts)
     }
 
     /// The first absolute pattern that covers an absolute path.
     #[must_use]
     pub fn matched_absolute(&self, path: &str, is_dir: bool) -> Option<usize> {
-        self.absolute.matched(&self.patterns, path.trim_start_matches('/'), is_dir, |_, _| true)
+        self.absolute.matched(path.trim_start_matches('/'), is_dir, |_, _| true)
     }
 
     /// The first pattern that covers something which stands below this folder by its name: `.git` holds `.git/hooks/**`.
@@ -214,16 +216,13 @@ impl PatternSet {
 
 impl Sets {
     fn new(patterns: &[Pattern], absolute: bool) -> Result<Self, (usize, String)> {
-        let (mut own, mut head, mut below, mut holder) =
-            (GlobSetBuilder::new(), GlobSetBuilder::new(), GlobSetBuilder::new(), GlobSetBuilder::new());
+        let (mut itself, mut holder) = (GlobSetBuilder::new(), GlobSetBuilder::new());
         let (mut numbers, mut holders) = (Vec::new(), Vec::new());
         for (number, pattern) in patterns.iter().enumerate().filter(|(_, p)| p.absolute == absolute) {
             let glob = |text: &str| compile(text).map_err(|e| (number, e));
-            let stem = pattern.glob.strip_suffix("/**").unwrap_or(&pattern.glob);
-            numbers.push(number);
-            own.add(glob(&pattern.glob)?);
-            head.add(glob(stem)?);
-            below.add(glob(&format!("{stem}/**"))?);
+            let stem = pattern.glob.strip_suffix("/**").filter(|stem| *stem != "**").unwrap_or(&pattern.glob);
+            numbers.push((number, stem.len() < pattern.glob.len() || pattern.folders_only));
+            itself.add(glob(stem)?);
             let mut rest = stem;
             while let Some((above, _)) = rest.rsplit_once('/') {
                 if above.is_empty() || above == "**" {
@@ -235,34 +234,17 @@ impl Sets {
             }
         }
         let build = |set: GlobSetBuilder| set.build().map_err(|e| (0, e.kind().to_string()));
-        Ok(Sets {
-            numbers,
-            own: build(own)?,
-            head: build(head)?,
-            below: build(below)?,
-            holder: build(holder)?,
-            holders,
-        })
+        Ok(Sets { numbers, itself: build(itself)?, holder: build(holder)?, holders })
     }
 
-    fn matched(
-        &self,
-        patterns: &[Pattern],
-        path: &str,
-        is_dir: bool,
-        counts: impl Fn(usize, bool) -> bool,
-    ) -> Option<usize> {
-        let first = |set: &GlobSet, itself: bool| {
-            let numbers = set.matches(path).into_iter().filter_map(|i| self.numbers.get(i).copied());
-            numbers
-                .filter(|&number| counts(number, itself))
-                .filter(|&number| {
-                    !itself || is_dir || patterns.get(number).is_some_and(|pattern| !pattern.folders_only)
-                })
-                .min()
+    fn matched(&self, path: &str, is_dir: bool, counts: impl Fn(usize, bool) -> bool) -> Option<usize> {
+        let first = |path: &str, is_dir: bool, itself: bool| {
+            let hits = self.itself.matches(path).into_iter().filter_map(|i| self.numbers.get(i).copied());
+            let hits = hits.filter(|&(number, folder)| (is_dir || !folder) && counts(number, itself));
+            hits.map(|(number, _)| number).min()
         };
-        let head = if is_dir { first(&self.head, true) } else { None };
-        [first(&self.own, true), head, first(&self.below, false)].into_iter().flatten().min()
+        let above = path.match_indices('/').filter_map(|(at, _)| first(path.get(..at)?, true, false)).min();
+        [first(path, is_dir, true), above].into_iter().flatten().min()
     }
 }
 

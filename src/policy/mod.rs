@@ -82,13 +82,17 @@ impl Policy {
         self.merged.mode.now.value
     }
 
-    /// The same policy in another mode, for a session whose host changes it. `None` when the policy is stricter: a
-    /// session can be tightened, and it can go back, but not past what the layers say. A policy in mode `plan` may go
-    /// to `ask` when a person approved a plan.
+    /// The same policy in another mode, for a session whose host changes it (the host is the operator; nothing that the
+    /// agent says gets here). `None` when the admin's, the user's or the workspace's own file wants a stricter one, or the
+    /// policy is `unattended`. An approved plan leads from `plan` to `ask` whoever asked for `plan`.
     #[must_use]
     pub fn with_mode(&self, mode: Mode, plan_approved: bool) -> Option<Self> {
-        let most = if plan_approved && self.mode() == Mode::Plan { Mode::Ask } else { self.mode() };
-        (mode <= most).then(|| {
+        let unattended = self.mode() == Mode::Unattended && mode != Mode::Unattended;
+        let most = match self.merged.mode_ceiling {
+            Mode::Plan if plan_approved => Mode::Ask,
+            other => other,
+        };
+        (!unattended && mode <= most).then(|| {
             let mut policy = self.clone();
             policy.merged.mode.now.value = mode;
             policy

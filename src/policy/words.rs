@@ -478,6 +478,7 @@ mod tests {
         }
         assert!(subjects(&"$(".repeat(1000)).too_large);
         assert!(subjects(&"(".repeat(100_000)).too_large);
+        assert!(subjects(&"x=(".repeat(100_000)).too_large);
         assert!(subjects(&"a;".repeat(100_000)).too_large);
     }
 

@@ -42,7 +42,7 @@ impl Splitter {
                 '$' => self.dollar(&mut word),
                 '`' => self.backticks(&mut word),
                 _ => {
-                    word.glob |= matches!(c, '*' | '?' | '[' | ',') && !(c == ',' && !word.text.contains('{'));
+                    word.glob |= matches!(c, '*' | '?' | '[') || (c == ',' && word.text.contains('{'));
                     if c == '=' && !word.quoted && !word.dynamic {
                         word.assigns |= is_name(word.text.strip_suffix('+').unwrap_or(&word.text));
                     }
@@ -96,6 +96,16 @@ impl Splitter {
     pub(super) fn array(&mut self, word: &mut Word) {
         self.at += 1;
         word.text.push_str("(…)");
+        self.depth += 1;
+        if self.depth > DEPTH {
+            self.out.too_large = true;
+            self.at = self.chars.len();
+        }
+        self.array_words();
+        self.depth -= 1;
+    }
+
+    fn array_words(&mut self) {
         while let Some(c) = self.peek() {
             match c {
                 ')' => {
