@@ -15,6 +15,10 @@ mod architecture;
 mod cli;
 /// Resolution, patterns and the scan.
 mod path;
+/// Files of all layers, decisions as data, parser and schema.
+mod policy;
+/// The laws of layers and of the readers, on seeded input.
+mod policy_laws;
 /// Laws of the sandbox profiles, and every filter executed.
 mod profiles;
 /// The fuzz properties over their corpus and seeded input.
