@@ -102,6 +102,7 @@ impl Session {
             .iter()
             .map(|kind| {
                 let prepared = confine::prepare(kind.clone(), view, plan.allow_degraded);
+                let prepared = prepared.map(|prepared| prepared.guarded(plan.guard.all_opens));
                 (kind.profile.clone(), prepared.map_err(|broken| broken.to_string()))
             })
             .collect();
