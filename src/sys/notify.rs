@@ -8,6 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
+use nix::sys::signal::SigSet;
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
@@ -156,25 +157,32 @@ pub fn available(program: &[Step]) -> io::Result<()> {
     }
 }
 
-/// Starts a program with the filter on it, and returns the listener. This process itself stays without the filter: it
-/// answers the questions and must never ask one.
+/// Starts a program with no signal blocked (ours would be inherited; a shell whose SIGCHLD is blocked waits for ever), and
+/// where there is a filter, with it, returning the listener. This process itself stays without the filter: it answers the
+/// questions and must never ask one.
 ///
 /// # Errors
 /// As `Command::spawn`, and those of [`available`]: then nothing was started.
-pub fn spawn(command: &mut Command, program: &[Step]) -> io::Result<(Child, OwnedFd)> {
+pub fn spawn(command: &mut Command, program: Option<&[Step]>) -> io::Result<(Child, Option<OwnedFd>)> {
     let (ours, theirs) = UnixStream::pair()?;
-    let program = program.to_vec();
+    let guarded = program.is_some();
+    let program = program.map(<[Step]>::to_vec);
     let hand_over = move || {
-        let listener = install(&program)?;
+        SigSet::empty().thread_set_mask()?;
+        let Some(program) = &program else { return Ok(()) };
+        let listener = install(program)?;
         let rights = [listener.as_raw_fd()];
         let byte = [io::IoSlice::new(&[0])];
         sendmsg::<()>(theirs.as_raw_fd(), &byte, &[ControlMessage::ScmRights(&rights)], MsgFlags::MSG_NOSIGNAL, None)?;
         Ok(())
     };
     // JUSTIFICATION: the filter must be on the program before its first instruction and never on us.
-    // SAFETY: what runs between fork and exec is two system calls; they may allocate, which is sound here because the
+    // SAFETY: what runs between fork and exec is three system calls; they may allocate, which is sound here because the
     // callers (launcher and worker) have one thread, so no lock is held by somebody who does not exist in the child.
     let child = unsafe { command.pre_exec(hand_over) }.spawn()?;
+    if !guarded {
+        return Ok((child, None));
+    }
     let mut space = nix::cmsg_space!([i32; 1]);
     let mut byte = [0];
     let mut slices = [io::IoSliceMut::new(&mut byte)];
@@ -184,5 +192,5 @@ pub fn spawn(command: &mut Command, program: &[Step]) -> io::Result<(Child, Owne
         ControlMessageOwned::ScmRights(raw) => raw.into_iter().next().map(super::received),
         _ => None,
     });
-    received.map(|listener| (child, listener)).ok_or_else(|| io::Error::from_raw_os_error(libc::EIO))
+    received.map(|listener| (child, Some(listener))).ok_or_else(|| io::Error::from_raw_os_error(libc::EIO))
 }

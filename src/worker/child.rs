@@ -20,7 +20,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{AccessFlags, Pid, access};
 
-use super::guard::{Ready, Watch};
+use super::guard::{self, Ready, Watch};
 use super::keep::Keeper;
 use crate::call::{Program, ProgramEnd};
 use crate::limits::KILL_GRACE_MS;
@@ -125,10 +125,7 @@ impl<'a> Run<'a> {
                 pipes.push(Pipe { from: non_blocking(from)?, stream, keeper });
             }
         }
-        let (mut child, watch) = match ground.guard {
-            Some(guard) => guard.start(&mut command).map(|(child, watch)| (child, Some(watch)))?,
-            None => (command.spawn()?, None),
-        };
+        let (mut child, watch) = guard::start(&mut command, ground.guard)?;
         drop(command); // Its copies of the pipes' ends would keep them open.
         let input = match (child.stdin.take(), &program.stdin) {
             (Some(to), Some(text)) => Some((non_blocking(to.into())?, text.clone().into_bytes())),
@@ -213,13 +210,14 @@ impl<'a> Run<'a> {
             other => other?,
         };
         let asked = watched.get(1).and_then(PollFd::revents).is_some_and(|events| !events.is_empty());
-        let calm = watched.iter().take(others).all(|one| one.revents().is_none_or(|events| events.is_empty()));
+        let others = watched.iter().take(others).any(|one| one.revents().is_some_and(|events| !events.is_empty()));
+        let alone = !others && watched.iter().any(|one| one.revents().is_some_and(|events| !events.is_empty()));
         drop(watched);
         if let Some(watch) = &mut self.watch {
             watch.serve();
         }
-        if calm {
-            return Ok(());
+        if alone {
+            return Ok(()); // The common case under guard: nothing else to see to.
         }
         self.drain(false)?;
         self.feed();

@@ -50,16 +50,19 @@ impl<'a> Ready<'a> {
         let rules = Rules::new(root, plan).map_err(|error| error.to_string())?;
         Ok(Ready { filter, rules, calls: Calls::new() })
     }
+}
 
-    /// Starts a program under guard.
-    ///
-    /// # Errors
-    /// Nothing was started then.
-    pub fn start(&self, command: &mut Command) -> io::Result<(Child, Watch<'_>)> {
-        let (child, listener) = notify::spawn(command, self.filter)?;
+/// Starts a program, under guard where there is one.
+///
+/// # Errors
+/// Nothing was started then.
+pub fn start<'a>(command: &mut Command, ready: Option<&'a Ready<'a>>) -> io::Result<(Child, Option<Watch<'a>>)> {
+    let (child, listener) = notify::spawn(command, ready.map(|ready| ready.filter))?;
+    let watch = ready.zip(listener).map(|(ready, listener)| {
         notify::take_turns(listener.as_fd());
-        Ok((child, Watch { ready: self, listener, refused: Vec::new() }))
-    }
+        Watch { ready, listener, refused: Vec::new() }
+    });
+    Ok((child, watch))
 }
 
 /// The guard of one running program and all that it starts.
