@@ -267,6 +267,17 @@ pub struct ProgramEnd {
     pub stderr: Kept,
     /// Wall time in milliseconds.
     pub duration_ms: u64,
+    /// Names that it may not make, as far as they were kept.
+    pub refused_names: Vec<RefusedName>,
+}
+
+/// A name that a program wanted to make or move, or in strict to open, and that was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedName {
+    /// From the root where it is in the workspace, else absolute.
+    pub target: String,
+    /// The pattern.
+    pub rule: String,
 }
 
 /// Head and tail of a stream, cut at character borders, with the exact number of bytes between them.

@@ -247,6 +247,29 @@ pub struct SessionPlan {
     pub pids: u32,
     /// Resident memory that one call may have, in bytes.
     pub memory_bytes: u64,
+    /// Names that programs may not make.
+    pub guard: GuardPlan,
+}
+
+/// Names that programs may neither make nor move: masks cover what exists, this covers what does not.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct GuardPlan {
+    /// The user's home on the host: what `~` in a pattern means.
+    pub home: PathBuf,
+    /// Further trees that may be written, absolute and real.
+    pub trees: Vec<PathBuf>,
+    /// Denied patterns.
+    pub deny: Vec<String>,
+    /// Protected patterns, without those that mean files alone.
+    pub protect: Vec<String>,
+    /// Root-relative paths that may be written although a pattern protects them.
+    pub lifted: Vec<String>,
+    /// Folders `.git` that were there when the session began, absolute. In one that programs make themselves, they may make
+    /// its `hooks` and `config` too, or there would be no `git init`.
+    pub pinned: Vec<PathBuf>,
+    /// Opening an existing file is looked at as well: a denied file that the host has just replaced is not masked for a
+    /// moment.
+    pub all_opens: bool,
 }
 
 /// What really holds in a worker, read back from the kernel or proved by a canary.

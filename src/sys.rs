@@ -3,6 +3,8 @@
 //! **Never done here:** deciding anything. **Where the proof is:** the tests below and `tests/escape.rs`.
 #![allow(unsafe_code)]
 
+pub mod notify;
+
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};

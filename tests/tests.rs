@@ -13,6 +13,8 @@ mod support;
 mod architecture;
 /// The command line, sessions and MCP from outside.
 mod cli;
+/// Names that programs may not make.
+mod guard;
 /// Resolution, patterns and the scan.
 mod path;
 /// Files of all layers, decisions as data, parser and schema.

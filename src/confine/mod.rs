@@ -15,6 +15,7 @@ use crate::confinement::{Confinement, Facts, Rights};
 use crate::sys;
 
 pub mod caps;
+pub mod guard;
 pub mod landlock;
 pub mod seccomp;
 
@@ -33,6 +34,7 @@ pub struct Prepared {
     pub confinement: Confinement,
     ruleset: Option<RulesetCreated>,
     filters: Option<seccomp::Filters>,
+    guard: Option<Vec<sys::notify::Step>>,
     view: bool,
     missing: Vec<String>,
 }
@@ -90,7 +92,43 @@ pub fn prepare(confinement: Confinement, view: bool, allow_degraded: bool) -> Re
             None
         }
     };
-    Ok(Prepared { confinement, ruleset, filters, view, missing })
+    Ok(Prepared { confinement, ruleset, filters, guard: None, view, missing })
+}
+
+impl Prepared {
+    /// With the name guard, where programs are started; tried out, so that a kernel or an outer sandbox which does not grant
+    /// it is a line in the workers' facts. `all_opens`: opening an existing file asks too.
+    #[must_use]
+    pub fn guarded(mut self, all_opens: bool) -> Prepared {
+        if !self.confinement.programs {
+            return self;
+        }
+        let made = may_look_into_programs().and_then(|()| guard::program(all_opens).map_err(|error| error.to_string()));
+        let tried = made.and_then(|program| {
+            sys::notify::available(&program).map_err(|error| error.to_string())?;
+            Ok(program)
+        });
+        match tried {
+            Ok(program) => self.guard = Some(program),
+            Err(why) => self.missing.push(format!("name guard: {why}")),
+        }
+        self
+    }
+
+    /// The filter that goes on programs.
+    #[must_use]
+    pub fn guard(&self) -> Option<&[sys::notify::Step]> {
+        self.guard.as_deref()
+    }
+}
+
+/// The guard reads names from its programs' memory. Yama's levels 2 and 3 forbid that to everybody without capabilities.
+fn may_look_into_programs() -> Result<(), String> {
+    let level = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    match level.trim() {
+        "2" | "3" => Err(format!("kernel.yama.ptrace_scope is {}: memory of programs cannot be read", level.trim())),
+        _ => Ok(()),
+    }
 }
 
 /// A file of the private view that every user may read and no ruleset allows.

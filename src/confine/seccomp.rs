@@ -226,7 +226,7 @@ fn tree(leaves: &[(u32, BpfProgram)]) -> Result<BpfProgram, SeccompError> {
 }
 
 /// The beginning: the architecture check, the load of the number, the x32 guard.
-fn entry() -> Result<BpfProgram, SeccompError> {
+pub(super) fn entry() -> Result<BpfProgram, SeccompError> {
     let rule = canary_rule().ok_or(SeccompError::Architecture(std::env::consts::ARCH))?;
     let (mut program, _) = compiled(&rule, SeccompAction::Allow)?;
     // Other architectures have no second ABI behind the same architecture number.

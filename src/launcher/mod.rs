@@ -106,6 +106,7 @@ impl Session {
                     kind.filter.rules.extend(no_tracing());
                 }
                 let prepared = confine::prepare(kind.clone(), view, plan.allow_degraded);
+                let prepared = prepared.map(|prepared| prepared.guarded(plan.guard.all_opens));
                 (kind.profile.clone(), prepared.map_err(|broken| broken.to_string()))
             })
             .collect();

@@ -49,6 +49,8 @@ impl Supervisor {
         if rows.is_empty() && !outcome.ok {
             rows = denials::of(text("stdout"), &|target| self.cause(target));
         }
+        let refused = outcome.details.remove("refused_names").unwrap_or_default();
+        rows = denials::with_names(serde_json::from_value(refused).unwrap_or_default(), rows);
         if !rows.is_empty() {
             let notes: Vec<String> = rows.iter().filter_map(note).collect();
             add_before_last_line(&mut outcome.text, &notes);

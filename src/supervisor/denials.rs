@@ -2,7 +2,11 @@
 //! **Who may enter:** the pipeline. **Never done here:** believing it: the text is the program's; it explains, it decides
 //! nothing. **Where the proof is:** the tests below.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
+
+use crate::call::RefusedName;
 
 /// Rows of one answer.
 const ROWS: usize = 20;
@@ -50,6 +54,19 @@ pub fn of(stderr: &str, cause: &dyn Fn(&str) -> Cause) -> Vec<Value> {
         }
     }
     rows
+}
+
+/// What the name guard refused, in front; it knows its names exactly, so what a program says of the same name is left out.
+pub fn with_names(refused: Vec<RefusedName>, said: Vec<Value>) -> Vec<Value> {
+    let tells = |said: &Value, name: &RefusedName| {
+        let said = said["target"].as_str().unwrap_or_default().trim_start_matches("./");
+        Path::new(&name.target).ends_with(said) || Path::new(said).ends_with(&name.target)
+    };
+    let left: Vec<Value> = said.into_iter().filter(|row| !refused.iter().any(|name| tells(row, name))).collect();
+    let exact = refused
+        .iter()
+        .map(|name| json!({"what": "EACCES", "target": name.target, "by": "name guard", "rule": name.rule}));
+    exact.chain(left).take(ROWS).collect()
 }
 
 /// The path a line speaks of: the last quoted text, else what stands before the refusal's words.
@@ -100,6 +117,20 @@ mod tests {
                 "{line}: {found:?}"
             );
         }
+    }
+
+    #[test]
+    fn refused_names_come_first_and_once() {
+        let name = |target: &str| RefusedName { target: target.to_owned(), rule: "**/.env".to_owned() };
+        let said = of(
+            "sh: ./.env: Permission denied\ncat: /w/sub/.env: Permission denied\ncat: x: Permission denied",
+            &|_| Cause { by: "mask".to_owned(), rule: None },
+        );
+        let rows = with_names(vec![name(".env"), name("sub/.env")], said);
+        let shown: Vec<_> = rows.iter().map(|row| (row["target"].as_str(), row["by"].as_str())).collect();
+        let guard = Some("name guard");
+        assert_eq!(shown, [(Some(".env"), guard), (Some("sub/.env"), guard), (Some("x"), Some("mask"))]);
+        assert_eq!(with_names((0..50).map(|n| name(&n.to_string())).collect(), Vec::new()).len(), ROWS);
     }
 
     #[test]

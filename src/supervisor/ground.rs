@@ -9,7 +9,7 @@ use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
 use super::{No, SessionKind, Supervisor, enforce, masks, spawn, watch};
 use crate::call::{Code, Refusal};
-use crate::confinement::{Mask, Place, SessionPlan};
+use crate::confinement::{GuardPlan, Mask, Place, SessionPlan};
 use crate::limits::{PID_MAX_FLOOR, SCAN_ENTRIES};
 use crate::path::{Resolved, Root, Scan, ScanSets};
 use crate::profile::{self, EnvironmentFacts, HostKind, SessionFacts, ViewFacts};
@@ -97,7 +97,9 @@ impl Supervisor {
         // One call of a built-in tool is handed its file; only what starts programs needs every mask.
         let single = self.settings.kind == SessionKind::Call;
         let masks = if single && profile != "shell" { Vec::new() } else { self.masks().await? };
-        let plan = self.plan(masks, if single { Some(profile) } else { None })?;
+        let trees = trees(&self.policy.write_trees())?;
+        let guard = self.guard_plan(&trees, !single || profile == "shell").await?;
+        let plan = self.plan(masks, guard, if single { Some(profile) } else { None })?;
         let launcher = started.build(plan).await.map_err(refused)?;
         if !single && self.settings.kind != SessionKind::Run {
             launcher.warm("read", 2).await;
@@ -120,11 +122,11 @@ impl Supervisor {
         Ok(masks)
     }
 
-    fn plan(&self, masks: Vec<Mask>, only: Option<&str>) -> Result<SessionPlan, Refusal> {
+    fn plan(&self, masks: Vec<Mask>, guard: GuardPlan, only: Option<&str>) -> Result<SessionPlan, Refusal> {
         let fault = |error: profile::ProfileError| enforce::cannot_enforce(&[error.to_string()]);
         let root = self.ground.root.real().to_path_buf();
         let extra_read = trees(&self.policy.read_trees())?;
-        let extra_write = trees(&self.policy.write_trees())?;
+        let extra_write = guard.trees.clone();
         let network = self.policy.network();
         let view_facts = ViewFacts {
             root: root.clone(),
@@ -186,6 +188,7 @@ impl Supervisor {
             private_bytes: limits.private_bytes,
             pids: limits.pids,
             memory_bytes: limits.memory_bytes,
+            guard,
         })
     }
 

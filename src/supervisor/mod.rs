@@ -26,6 +26,7 @@ mod enforce;
 mod ground;
 mod link;
 mod masks;
+mod names;
 mod pipeline;
 mod run;
 mod spawn;

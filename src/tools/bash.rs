@@ -221,6 +221,8 @@ fn details(end: &ProgramEnd, stdout: String, stderr: String, timed_out: bool) ->
     put("stderr_omitted_bytes", end.stderr.omitted.into());
     put("killed_by", end.killed_by.clone().into());
     put("denials", Value::Array(Vec::new()));
+    // For the supervisor, which makes rows of `denials` from them.
+    put("refused_names", serde_json::to_value(&end.refused_names).unwrap_or_default());
     put("startup_files", Value::Array(Vec::new()));
     for (key, kept) in [("stdout_base64", &end.stdout), ("stderr_base64", &end.stderr)] {
         if let Some(data) = exact(kept) {

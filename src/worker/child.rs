@@ -20,6 +20,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{AccessFlags, Pid, access};
 
+use super::guard::{self, Ready, Watch};
 use super::keep::Keeper;
 use crate::call::{Program, ProgramEnd};
 use crate::limits::KILL_GRACE_MS;
@@ -39,6 +40,8 @@ pub struct Ground<'a> {
     pub own_pid_namespace: bool,
     /// Resident bytes that the call may have.
     pub memory_bytes: u64,
+    /// The name guard, where the kernel grants one.
+    pub guard: Option<&'a Ready<'a>>,
 }
 
 /// What happens to the standard streams.
@@ -86,6 +89,7 @@ struct Run<'a> {
     deadline: Option<Instant>,
     kill_at: Option<Instant>,
     supervisor_gone: bool,
+    watch: Option<Watch<'a>>,
 }
 
 impl<'a> Run<'a> {
@@ -121,7 +125,7 @@ impl<'a> Run<'a> {
                 pipes.push(Pipe { from: non_blocking(from)?, stream, keeper });
             }
         }
-        let mut child = command.spawn()?;
+        let (mut child, watch) = guard::start(&mut command, ground.guard)?;
         drop(command); // Its copies of the pipes' ends would keep them open.
         let input = match (child.stdin.take(), &program.stdin) {
             (Some(to), Some(text)) => Some((non_blocking(to.into())?, text.clone().into_bytes())),
@@ -144,6 +148,7 @@ impl<'a> Run<'a> {
             deadline,
             kill_at: None,
             supervisor_gone: false,
+            watch,
         })
     }
 
@@ -196,6 +201,8 @@ impl<'a> Run<'a> {
         if let Some((to, _)) = &self.input {
             watched.push(PollFd::new(to.as_fd(), PollFlags::POLLOUT));
         }
+        let others = watched.len();
+        watched.extend(self.watch.as_ref().map(|watch| PollFd::new(watch.listener(), PollFlags::POLLIN)));
         // One millisecond more, so that a wait that ends early does not spin.
         let wait = PollTimeout::try_from(at_most + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
         match poll(&mut watched, wait) {
@@ -203,7 +210,15 @@ impl<'a> Run<'a> {
             other => other?,
         };
         let asked = watched.get(1).and_then(PollFd::revents).is_some_and(|events| !events.is_empty());
+        let others = watched.iter().take(others).any(|one| one.revents().is_some_and(|events| !events.is_empty()));
+        let alone = !others && watched.iter().any(|one| one.revents().is_some_and(|events| !events.is_empty()));
         drop(watched);
+        if let Some(watch) = &mut self.watch {
+            watch.serve();
+        }
+        if alone {
+            return Ok(()); // The common case under guard: nothing else to see to.
+        }
         self.drain(false)?;
         self.feed();
         if asked && !self.supervisor_gone {
@@ -306,7 +321,9 @@ impl<'a> Run<'a> {
             while !matches!(waitpid(Pid::from_raw(-1), None), Err(nix::Error::ECHILD)) {}
         }
         let _ = self.drain(true);
-        let mut end = ProgramEnd { killed_by: self.killed_by.map(str::to_owned), ..ProgramEnd::default() };
+        let refused_names = self.watch.take().map(Watch::finish).unwrap_or_default();
+        let mut end =
+            ProgramEnd { killed_by: self.killed_by.map(str::to_owned), refused_names, ..ProgramEnd::default() };
         match self.status {
             Some(WaitStatus::Exited(_, code)) => end.exit_code = Some(code),
             Some(WaitStatus::Signaled(_, signal, _)) => end.signal = Some(signal as i32),

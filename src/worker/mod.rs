@@ -23,6 +23,7 @@ use crate::wire::{
 };
 
 pub mod child;
+pub mod guard;
 pub mod keep;
 pub mod probe;
 pub mod proc;
@@ -60,6 +61,10 @@ fn serve(seat: &Seat<'_>) -> io::Result<()> {
         Err(broken) => return tell_broken(seat, &broken),
     };
     wire::send(&seat.socket, &FromWorker::Shut(facts), &[])?;
+    let ready = match seat.prepared.guard().map(|filter| guard::Ready::new(filter, &seat.plan.root, &seat.plan.guard)) {
+        Some(Err(why)) => return tell_broken(seat, &Broken { step: "name guard", why }),
+        ready => ready.and_then(Result::ok),
+    };
     let Some((door, descriptors)) = wire::receive::<Door>(&seat.socket)? else { return Ok(()) };
     let given = match open_all(&root, door, descriptors) {
         Ok(given) => given,
@@ -72,7 +77,14 @@ fn serve(seat: &Seat<'_>) -> io::Result<()> {
         nix::unistd::fchdir(stand)?;
     }
     let Some((work, descriptors)) = wire::receive::<Work>(&seat.socket)? else { return Ok(()) };
-    let answer = work_on(seat, &confined, work, given.into_iter().map(|(path, _)| path).collect(), descriptors);
+    let ground = child::Ground {
+        env: &seat.plan.env,
+        socket: &seat.socket,
+        own_pid_namespace: seat.own_pid_namespace,
+        memory_bytes: seat.plan.memory_bytes,
+        guard: ready.as_ref(),
+    };
+    let answer = work_on(&ground, &confined, work, given.into_iter().map(|(path, _)| path).collect(), descriptors);
     wire::send(&seat.socket, &answer, &[])
 }
 
@@ -189,24 +201,18 @@ fn narrow(confined: &Confined, prepared: &Prepared, given: &Opened) -> Result<()
 }
 
 fn work_on(
-    seat: &Seat<'_>,
+    ground: &child::Ground<'_>,
     confined: &Confined,
     work: Work,
     paths: Vec<GivenPath>,
     descriptors: Vec<OwnedFd>,
 ) -> FromWorker {
-    let ground = child::Ground {
-        env: &seat.plan.env,
-        socket: &seat.socket,
-        own_pid_namespace: seat.own_pid_namespace,
-        memory_bytes: seat.plan.memory_bytes,
-    };
     match work {
         Work::Tool { tool, args, options, background } => {
             let Some(entry) = tools::find(&tool) else {
                 return FromWorker::Broken { step: "tool".to_owned(), why: "no such tool".to_owned() };
             };
-            let mut inside = Inside { ground: &ground, background, last: None };
+            let mut inside = Inside { ground, background, last: None };
             let outcome = (entry.run)(confined, args, Given { paths, options: *options }, &mut inside);
             match inside.last.filter(|_| background) {
                 Some(end) => ended(end),
@@ -221,7 +227,7 @@ fn work_on(
                 return FromWorker::Broken { step: "run".to_owned(), why: "three streams are needed".to_owned() };
             };
             let program = Program { argv, stdin: None, timeout_ms, interleave: false, keep_bytes: 0 };
-            ended(child::run(&ground, &program, child::Streams::Through(input, output, errors)))
+            ended(child::run(ground, &program, child::Streams::Through(input, output, errors)))
         }
         Work::Probe(targets) => FromWorker::Probed(probe::run(&targets)),
     }

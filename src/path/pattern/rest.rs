@@ -66,6 +66,13 @@ impl PatternSet {
         !self.relative.paths.is_empty()
     }
 
+    /// A rule that names this path as a folder on its way to what it means (`config` in `config/*.key`), and so speaks of
+    /// what stands below it.
+    #[must_use]
+    pub fn continues(&self, rel: &Path) -> Option<usize> {
+        self.behind(rel).first().map(|rest| rest.pattern())
+    }
+
     /// What is left of the rules behind the folder `rel`. A rule that begins with `**` is left out where nothing but that
     /// was used up: it holds in every folder anyway.
     pub(in crate::path) fn behind(&self, rel: &Path) -> Vec<Rest<'_>> {
