@@ -10,10 +10,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use super::Policy;
 use super::file::{Rule, RuleVerdict, Stated};
 use super::glob::PatternSet;
 use super::values::{Mode, Overwrite, PathRule, Place, Placed, Profile, Shrink, Warning};
-use super::{Policy, PolicyError};
 use crate::confinement::{Guarantee, NetworkMode};
 use crate::limits::{BUILT_IN, Limits};
 use crate::verdict::Layer;
@@ -326,7 +326,7 @@ impl Merged {
         let other = |lift: &Placed<String>, rule: &PathRule| {
             let another_file = rule.place.layer != Layer::BuiltIn && rule.place.file != lift.place.file;
             let patterns = PatternSet::of(vec![rule.pattern.clone()]);
-            another_file && patterns.is_ok_and(|set| set.matched(&lift.value, false).is_some())
+            another_file && patterns.matched(&lift.value, false).is_some()
         };
         let protect: Vec<PathRule> = self.protect.iter().chain(&layer.protect).cloned().collect();
         let (kept, lost): (Vec<_>, Vec<_>) = std::mem::take(&mut self.allow_write.now)
@@ -354,7 +354,7 @@ impl Merged {
     }
 
     /// Closes the building site.
-    pub(crate) fn finish(mut self, root: PathBuf, home: Option<PathBuf>) -> Result<Policy, PolicyError> {
+    pub(crate) fn finish(mut self, root: PathBuf, home: Option<PathBuf>) -> Policy {
         if self.profile.now.value == Profile::Strict && self.shrink.now.place.layer == Layer::BuiltIn {
             self.shrink.now.value = Shrink::Refuse;
         }
