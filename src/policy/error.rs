@@ -94,7 +94,7 @@ impl std::error::Error for PolicyError {}
 
 /// Line (from 1) of a byte of a text.
 pub(crate) fn line_of(text: &str, at: usize) -> usize {
-    memchr::memchr_iter(b'\n', text.as_bytes().get(..at).unwrap_or(text.as_bytes())).count() + 1
+    text.as_bytes().get(..at).unwrap_or(text.as_bytes()).iter().filter(|&&b| b == b'\n').count() + 1
 }
 
 fn floor_boundary(text: &str, at: usize) -> usize {
