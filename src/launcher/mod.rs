@@ -129,6 +129,7 @@ impl Session {
         children.add(Signal::SIGCHLD);
         children.thread_block()?;
         let ended = SignalFd::with_flags(&children, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+        let mut held = Vec::new();
         loop {
             let mut ready =
                 [PollFd::new(socket.as_fd(), PollFlags::POLLIN), PollFd::new(ended.as_fd(), PollFlags::POLLIN)];
@@ -144,6 +145,12 @@ impl Session {
             if !asked.is_empty() {
                 match wire::receive::<ToLauncher>(socket)? {
                     None => return Ok(()),
+                    Some((ToLauncher::Hold, descriptors)) => held.extend(descriptors),
+                    // What is held is for no worker.
+                    Some((ToLauncher::Spawn { ticket, .. }, _)) if !held.is_empty() => {
+                        let why = "the session is at its end".to_owned();
+                        wire::send(socket, &FromLauncher::Failed { ticket, why }, &[])?;
+                    }
                     Some((request, _)) => self.answer(socket, &ended, request)?,
                 }
             }
@@ -152,7 +159,7 @@ impl Session {
 
     fn answer(&self, socket: &UnixStream, ended: &SignalFd, request: ToLauncher) -> io::Result<()> {
         match request {
-            ToLauncher::Build(_) => Err(io::ErrorKind::InvalidData.into()),
+            ToLauncher::Build(_) | ToLauncher::Hold => Err(io::ErrorKind::InvalidData.into()),
             ToLauncher::Spawn { ticket, profile } => {
                 match self.spawn(&profile, &[socket.as_raw_fd(), ended.as_fd().as_raw_fd()]) {
                     Ok((worker, pidfd)) => {

@@ -9,7 +9,7 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::unistd::{fchdir, pivot_root};
@@ -18,8 +18,6 @@ use crate::confine::CANARY;
 use crate::confinement::{Mask, MaskKind, Place, SessionPlan};
 use crate::sys::{self, attr};
 
-/// Where the private folders are made before each goes to its place; not reachable afterwards.
-const SCRATCH: &str = "/.private";
 /// What stands in for hidden folders and files: mode 000, in the read-only root.
 const HIDDEN_DIR: &str = "/.hidden-dir";
 const HIDDEN_FILE: &str = "/.hidden-file";
@@ -44,21 +42,18 @@ pub fn build(plan: &SessionPlan) -> Result<(), ViewError> {
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)
         .map_err(io::Error::from)
         .map_err(at("/"))?;
-    let taken = take(plan)?;
+    let stand = stand()?;
+    let taken = take(plan, stand)?;
     // A new proc is only granted while the host's own is in sight, so it is made before the host's tree goes.
     let proc = sys::new_filesystem(c"proc", &[], attr::NOSUID | attr::NODEV | attr::NOEXEC | attr::RDONLY)
         .map_err(at("/proc"))?;
-    enter_new_root()?;
+    enter_new_root(stand)?;
     furnish()?;
     attach(&proc, Path::new("/proc"))?;
     device_folder()?;
-    let scratch = private_store(plan.private_bytes)?;
     for (number, place) in plan.view.iter().enumerate() {
-        put(place, taken.get(number).and_then(Option::as_ref), number)?;
+        put(place, taken.get(number).and_then(Option::as_ref))?;
     }
-    umount2(SCRATCH, MntFlags::MNT_DETACH).map_err(io::Error::from).map_err(at(SCRATCH))?;
-    drop(scratch);
-    fs::remove_dir(SCRATCH).map_err(at(SCRATCH))?;
     for mask in &plan.masks {
         cover(mask)?;
     }
@@ -73,8 +68,10 @@ pub fn build(plan: &SessionPlan) -> Result<(), ViewError> {
     sys::set_tree_attr(root.as_fd(), attr::RDONLY | attr::NOSUID | attr::NODEV, false).map_err(at("/"))
 }
 
-/// Takes copies of all host trees while the host is in sight.
-fn take(plan: &SessionPlan) -> Result<Vec<Option<OwnedFd>>, ViewError> {
+/// Takes copies of all host trees while the host is in sight, then of the private folders. Those are made in a store
+/// that stands over a folder of the host's tree and goes with it: taking it off by itself would be one more wait for the
+/// whole kernel.
+fn take(plan: &SessionPlan, stand: &Path) -> Result<Vec<Option<OwnedFd>>, ViewError> {
     let mut taken = Vec::with_capacity(plan.view.len());
     for place in &plan.view {
         let Place::Bind { from, write, optional, .. } = place else {
@@ -96,17 +93,31 @@ fn take(plan: &SessionPlan) -> Result<Vec<Option<OwnedFd>>, ViewError> {
         sys::set_tree_attr(tree.as_fd(), attributes, true).map_err(at(from.display().to_string()))?;
         taken.push(Some(tree));
     }
+    private_store(plan.private_bytes, stand)?;
+    for (number, (place, taken)) in plan.view.iter().zip(&mut taken).enumerate() {
+        if let Place::Private { at: target, mode } = place {
+            let fault = || at(target.display().to_string());
+            let made = stand.join(number.to_string());
+            fs::DirBuilder::new().mode(*mode).create(&made).map_err(fault())?;
+            fs::set_permissions(&made, fs::Permissions::from_mode(*mode)).map_err(fault())?;
+            *taken = Some(sys::clone_tree(&made).map_err(fault())?);
+        }
+    }
     Ok(taken)
 }
 
-fn enter_new_root() -> Result<(), ViewError> {
-    let root =
-        sys::new_filesystem(c"tmpfs", &[(c"mode", c"755"), (c"size", c"1m")], attr::NOSUID).map_err(at("root"))?;
-    let stand = ["/tmp", "/run", "/mnt", "/var", "/usr", "/proc"]
+/// A folder of the host's tree to stand on for a moment, in this mount namespace alone.
+fn stand() -> Result<&'static Path, ViewError> {
+    ["/tmp", "/run", "/mnt", "/var", "/usr", "/proc"]
         .into_iter()
         .map(Path::new)
         .find(|path| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()))
-        .ok_or_else(|| at("root")(io::ErrorKind::NotFound.into()))?;
+        .ok_or_else(|| at("root")(io::ErrorKind::NotFound.into()))
+}
+
+fn enter_new_root(stand: &Path) -> Result<(), ViewError> {
+    let root =
+        sys::new_filesystem(c"tmpfs", &[(c"mode", c"755"), (c"size", c"1m")], attr::NOSUID).map_err(at("root"))?;
     sys::attach_tree(root.as_fd(), stand).map_err(at("root"))?;
     fchdir(root.as_fd()).map_err(io::Error::from).map_err(at("root"))?;
     pivot_root(".", ".").map_err(io::Error::from).map_err(at("pivot_root"))?;
@@ -119,7 +130,7 @@ fn furnish() -> Result<(), ViewError> {
     for (path, mode) in [(HIDDEN_FILE, 0o000), (CANARY, 0o444)] {
         fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path).map_err(at(path))?;
     }
-    for (path, mode) in [("/proc", 0o555), ("/dev", 0o755), (SCRATCH, 0o755), (HIDDEN_DIR, 0o755)] {
+    for (path, mode) in [("/proc", 0o555), ("/dev", 0o755), (HIDDEN_DIR, 0o755)] {
         fs::DirBuilder::new().mode(mode).create(path).map_err(at(path))?;
     }
     fs::set_permissions(HIDDEN_DIR, fs::Permissions::from_mode(0o000)).map_err(at(HIDDEN_DIR))
@@ -144,15 +155,14 @@ fn device_folder() -> Result<(), ViewError> {
     Ok(())
 }
 
-fn private_store(bytes: u64) -> Result<OwnedFd, ViewError> {
+fn private_store(bytes: u64, stand: &Path) -> Result<(), ViewError> {
     let size = std::ffi::CString::new(bytes.to_string()).map_err(|error| at("size")(io::Error::other(error)))?;
     let options = [(c"mode", c"755"), (c"size", size.as_c_str()), (c"nr_inodes", c"1m")];
     let store = sys::new_filesystem(c"tmpfs", &options, attr::NOSUID | attr::NODEV).map_err(at("private folders"))?;
-    attach(&store, Path::new(SCRATCH))?;
-    Ok(store)
+    attach(&store, stand)
 }
 
-fn put(place: &Place, tree: Option<&OwnedFd>, number: usize) -> Result<(), ViewError> {
+fn put(place: &Place, tree: Option<&OwnedFd>) -> Result<(), ViewError> {
     match place {
         Place::Link { at: link, to } => {
             make_parents(link)?;
@@ -161,13 +171,10 @@ fn put(place: &Place, tree: Option<&OwnedFd>, number: usize) -> Result<(), ViewE
                 other => other.map_err(at(link.display().to_string())),
             }
         }
-        Place::Private { at: target, mode } => {
-            let made = PathBuf::from(format!("{SCRATCH}/{number}"));
-            fs::DirBuilder::new().mode(*mode).create(&made).map_err(at(target.display().to_string()))?;
-            fs::set_permissions(&made, fs::Permissions::from_mode(*mode)).map_err(at(target.display().to_string()))?;
-            let tree = sys::clone_tree(&made).map_err(at(target.display().to_string()))?;
+        Place::Private { at: target, .. } => {
+            let tree = tree.ok_or_else(|| at(target.display().to_string())(io::ErrorKind::NotFound.into()))?;
             make_folder(target)?;
-            attach(&tree, target)
+            attach(tree, target)
         }
         Place::Bind { from, at: target, .. } => {
             let Some(tree) = tree else { return Ok(()) };

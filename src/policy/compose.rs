@@ -10,10 +10,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use super::Policy;
 use super::file::{Rule, RuleVerdict, Stated};
 use super::glob::PatternSet;
 use super::values::{Mode, Overwrite, PathRule, Place, Placed, Profile, Shrink, Warning};
-use super::{Policy, PolicyError};
 use crate::confinement::{Guarantee, NetworkMode};
 use crate::limits::{BUILT_IN, Limits};
 use crate::verdict::Layer;
@@ -334,9 +334,7 @@ impl Merged {
         }
         let stated = self.protect.iter().chain(&layer.protect).filter(|rule| rule.place.layer != Layer::BuiltIn);
         let rules: Vec<&PathRule> = stated.collect();
-        let Ok(set) = PatternSet::of(rules.iter().map(|rule| rule.pattern.clone()).collect()) else {
-            return self.allow_write.now.clear(); // told as an error when the policy is finished
-        };
+        let set = PatternSet::of(rules.iter().map(|rule| rule.pattern.clone()).collect());
         let held = |lift: &Placed<String>| {
             let another_file = |at: usize, _| rules.get(at).is_some_and(|rule| rule.place.file != lift.place.file);
             set.matched_by(&lift.value, false, another_file).is_some()
@@ -364,7 +362,7 @@ impl Merged {
     }
 
     /// Closes the building site.
-    pub(crate) fn finish(mut self, root: PathBuf, home: Option<PathBuf>) -> Result<Policy, PolicyError> {
+    pub(crate) fn finish(mut self, root: PathBuf, home: Option<PathBuf>) -> Policy {
         if self.profile.now.value == Profile::Strict && self.shrink.now.place.layer == Layer::BuiltIn {
             self.shrink.now.value = Shrink::Refuse;
         }

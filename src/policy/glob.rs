@@ -8,9 +8,8 @@
 //! errors here, because a reader could take them for less than they deny: `!` in front, and braces.
 
 use std::path::Path;
-use std::sync::OnceLock;
 
-use globset::{Glob, GlobBuilder, GlobMatcher, GlobSet, GlobSetBuilder};
+use crate::path::pattern::Glob;
 
 /// Bytes of one pattern; longer ones are not written by people.
 const PATTERN_BYTES: usize = 1024;
@@ -21,9 +20,8 @@ pub struct Pattern {
     text: String,
     absolute: bool,
     folders_only: bool,
-    glob: String,
-    /// Compiled when it is first asked: of the shipped lists it never is, and each takes longer than a call may.
-    exact: OnceLock<Option<GlobMatcher>>,
+    any_depth: bool,
+    parts: Vec<Part>,
 }
 
 impl Pattern {
@@ -66,8 +64,8 @@ impl Pattern {
         } else if !anchored && !glob.contains('/') && glob != "**" {
             glob = format!("**/{glob}");
         }
-        compile(&glob)?;
-        Ok(Pattern { text: text.to_owned(), absolute, folders_only, glob, exact: OnceLock::new() })
+        let parts = glob.split('/').map(Part::read).collect::<Result<_, _>>()?;
+        Ok(Pattern { text: text.to_owned(), absolute, folders_only, any_depth: glob.starts_with("**/"), parts })
     }
 
     /// As it was written.
@@ -91,16 +89,38 @@ impl Pattern {
     /// Begins with `**/`: it means a name wherever it stands, in other open trees too.
     #[must_use]
     pub fn any_depth(&self) -> bool {
-        !self.absolute && self.glob.starts_with("**/")
+        !self.absolute && self.any_depth
     }
 
     /// Matches exactly what it says, without what lies below a matched folder. `path` is relative to the root, or, for
     /// an absolute pattern, without its first slash.
     #[must_use]
     pub fn matches_exactly(&self, path: &str, is_dir: bool) -> bool {
-        let exact = || compile(&self.glob).ok().map(|glob| glob.compile_matcher());
-        let matches = self.exact.get_or_init(exact).as_ref().is_some_and(|exact| exact.is_match(path));
-        matches && (is_dir || !self.folders_only)
+        (is_dir || !self.folders_only) && fits(&self.parts, path)
+    }
+
+    /// The folder that is the head of `dir/**`, else the whole pattern.
+    fn stem(&self) -> &[Part] {
+        match self.parts.split_last() {
+            Some((Part::Dirs, stem)) if !stem.is_empty() => stem,
+            _ => &self.parts,
+        }
+    }
+
+    /// Is `path` below what the pattern names?
+    fn covers_from_above(&self, path: &str) -> bool {
+        let stem = self.stem();
+        if stem.len() < self.parts.len() {
+            return fits(&self.parts, path);
+        }
+        path.match_indices('/').any(|(at, _)| path.get(..at).is_some_and(|above| fits(stem, above)))
+    }
+
+    /// Does the folder `path` hold, by its name, something that the pattern names?
+    fn is_held_by(&self, path: &str) -> bool {
+        let stem = self.stem();
+        let above = (1..stem.len()).filter_map(|length| stem.get(..length)).skip_while(|above| *above == [Part::Dirs]);
+        above.into_iter().any(|above| fits(above, path))
     }
 }
 
@@ -137,114 +157,119 @@ fn escape(literal: &str) -> String {
     })
 }
 
-fn compile(glob: &str) -> Result<Glob, String> {
-    GlobBuilder::new(glob).literal_separator(true).backslash_escape(true).build().map_err(|e| e.kind().to_string())
+/// What stands between two slashes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part {
+    /// `**`: any number of folders; at the end at least one name.
+    Dirs,
+    /// One name.
+    Name(Glob),
 }
 
-/// Many patterns, asked at once.
+impl Part {
+    fn read(text: &str) -> Result<Part, String> {
+        if text == "**" { Ok(Part::Dirs) } else { Glob::parse(text).map(Part::Name) }
+    }
+}
+
+/// Whether the whole path fits. As for one name, the last `**` takes one more folder when the rest does not fit: at
+/// worst names times parts, whatever the pattern.
+fn fits(parts: &[Part], path: &str) -> bool {
+    let mut names = path.split('/');
+    let mut parts = parts;
+    let mut back = None;
+    loop {
+        match parts.split_first() {
+            Some((Part::Dirs, [])) => return names.next().is_some(),
+            Some((Part::Dirs, rest)) => {
+                back = Some((rest, names.clone()));
+                parts = rest;
+                continue;
+            }
+            Some((Part::Name(glob), rest)) => match names.next() {
+                Some(name) if glob.matches(name.as_bytes()) => {
+                    parts = rest;
+                    continue;
+                }
+                Some(_) => {}
+                None => return false,
+            },
+            None if names.next().is_none() => return true,
+            None => {}
+        }
+        let Some((rest, mut from)) = back else { return false };
+        if from.next().is_none() {
+            return false;
+        }
+        (parts, names) = (rest, from.clone());
+        back = Some((rest, from));
+    }
+}
+
+/// Many patterns, asked at once. Each covers a path in three ways: itself, as the folder that is the head of `dir/**`, from
+/// above. Nothing is compiled: a session begins with these, and a regular expression for each would cost more than all else.
 #[derive(Debug, Clone)]
 pub struct PatternSet {
     patterns: Vec<Pattern>,
-    relative: Sets,
-    absolute: Sets,
-}
-
-/// One matcher for the paths themselves; what lies below a matched folder is found by asking for each folder above it.
-#[derive(Debug, Clone)]
-struct Sets {
-    /// Pattern number of each glob of `itself`, and whether it was `dir/**`, which means `dir` as a folder.
-    numbers: Vec<(usize, bool)>,
-    itself: GlobSet,
-    holder: GlobSet,
-    /// Pattern number of each glob of `holder`.
-    holders: Vec<usize>,
 }
 
 impl PatternSet {
-    /// Reads and compiles patterns.
+    /// Reads patterns.
     ///
     /// # Errors
     /// The number of the pattern at fault and one sentence.
+    #[cfg(test)]
     pub fn new(patterns: &[&str], home: Option<&Path>) -> Result<Self, (usize, String)> {
         let read = patterns.iter().enumerate();
         let read = read.map(|(i, text)| Pattern::new(text, home).map_err(|e| (i, e))).collect::<Result<Vec<_>, _>>()?;
-        Self::of(read)
+        Ok(Self::of(read))
     }
 
-    /// Compiles patterns that were read before.
-    ///
-    /// # Errors
-    /// As [`PatternSet::new`]; together they may be too large for the matcher.
-    pub fn of(patterns: Vec<Pattern>) -> Result<Self, (usize, String)> {
-        let relative = Sets::new(&patterns, false)?;
-        let absolute = Sets::new(&patterns, true)?;
-        Ok(PatternSet { patterns, relative, absolute })
+    /// Takes patterns that were read before.
+    #[must_use]
+    pub fn of(patterns: Vec<Pattern>) -> Self {
+        PatternSet { patterns }
     }
 
     /// The first pattern that covers a path relative to the root (`.` is the root), or everything above it.
     #[must_use]
     pub fn matched(&self, path: &str, is_dir: bool) -> Option<usize> {
-        self.relative.matched(path, is_dir, |_, _| true)
+        self.first(false, path, is_dir, |_, _| true)
     }
 
     /// As [`PatternSet::matched`], of the patterns that `counts` takes: it is given the number, and whether the path itself
     /// is meant (else something above it).
     #[must_use]
     pub fn matched_by(&self, path: &str, is_dir: bool, counts: impl Fn(usize, bool) -> bool) -> Option<usize> {
-        self.relative.matched(path, is_dir, counts)
+        self.first(false, path, is_dir, counts)
     }
 
     /// The first absolute pattern that covers an absolute path.
     #[must_use]
     pub fn matched_absolute(&self, path: &str, is_dir: bool) -> Option<usize> {
-        self.absolute.matched(path.trim_start_matches('/'), is_dir, |_, _| true)
+        self.first(true, path.trim_start_matches('/'), is_dir, |_, _| true)
+    }
+
+    fn first(&self, absolute: bool, path: &str, is_dir: bool, counts: impl Fn(usize, bool) -> bool) -> Option<usize> {
+        let covers = |number: usize, pattern: &Pattern| {
+            (counts(number, true) && (pattern.matches_exactly(path, is_dir) || is_dir && fits(pattern.stem(), path)))
+                || (counts(number, false) && pattern.covers_from_above(path))
+        };
+        let of_kind = self.patterns.iter().enumerate().filter(|(_, pattern)| pattern.absolute == absolute);
+        of_kind.into_iter().find(|(number, pattern)| covers(*number, pattern)).map(|(number, _)| number)
     }
 
     /// The first pattern that covers something which stands below this folder by its name: `.git` holds `.git/hooks/**`.
     /// Patterns of any depth (`**/x`) are held by every folder and do not count for that part.
     #[must_use]
     pub fn held_by(&self, path: &str) -> Option<usize> {
-        self.relative.holder.matches(path).into_iter().filter_map(|i| self.relative.holders.get(i).copied()).min()
+        self.patterns.iter().position(|pattern| !pattern.absolute && pattern.is_held_by(path))
     }
 
     /// The patterns, in order.
     #[must_use]
     pub fn patterns(&self) -> &[Pattern] {
         &self.patterns
-    }
-}
-
-impl Sets {
-    fn new(patterns: &[Pattern], absolute: bool) -> Result<Self, (usize, String)> {
-        let (mut itself, mut holder) = (GlobSetBuilder::new(), GlobSetBuilder::new());
-        let (mut numbers, mut holders) = (Vec::new(), Vec::new());
-        for (number, pattern) in patterns.iter().enumerate().filter(|(_, p)| p.absolute == absolute) {
-            let glob = |text: &str| compile(text).map_err(|e| (number, e));
-            let stem = pattern.glob.strip_suffix("/**").filter(|stem| *stem != "**").unwrap_or(&pattern.glob);
-            numbers.push((number, stem.len() < pattern.glob.len() || pattern.folders_only));
-            itself.add(glob(stem)?);
-            let mut rest = stem;
-            while let Some((above, _)) = rest.rsplit_once('/') {
-                if above.is_empty() || above == "**" {
-                    break;
-                }
-                holders.push(number);
-                holder.add(glob(above)?);
-                rest = above;
-            }
-        }
-        let build = |set: GlobSetBuilder| set.build().map_err(|e| (0, e.kind().to_string()));
-        Ok(Sets { numbers, itself: build(itself)?, holder: build(holder)?, holders })
-    }
-
-    fn matched(&self, path: &str, is_dir: bool, counts: impl Fn(usize, bool) -> bool) -> Option<usize> {
-        let first = |path: &str, is_dir: bool, itself: bool| {
-            let hits = self.itself.matches(path).into_iter().filter_map(|i| self.numbers.get(i).copied());
-            let hits = hits.filter(|&(number, folder)| (is_dir || !folder) && counts(number, itself));
-            hits.map(|(number, _)| number).min()
-        };
-        let above = path.match_indices('/').filter_map(|(at, _)| first(path.get(..at)?, true, false)).min();
-        [first(path, is_dir, true), above].into_iter().flatten().min()
     }
 }
 

@@ -165,7 +165,7 @@ pub fn compose_texts(texts: &[LayerText], sources: &Sources) -> Result<Policy, P
     }
     hear_options(&mut merged, &mut options, &files);
     protect_own_files(&mut merged, sources);
-    merged.finish(sources.root.clone(), sources.home.clone())
+    Ok(merged.finish(sources.root.clone(), sources.home.clone()))
 }
 
 /// The text of a built-in policy that `extends` may name.

@@ -52,16 +52,11 @@ pub struct Policy {
 }
 
 impl Policy {
-    pub(crate) fn new(merged: Merged, root: PathBuf, home: Option<PathBuf>) -> Result<Self, PolicyError> {
-        let set = |rules: &[PathRule]| {
-            PatternSet::of(rules.iter().map(|rule| rule.pattern.clone()).collect()).map_err(|(number, why)| {
-                let place = rules.get(number).map_or_else(Place::built_in, |rule| rule.place.clone());
-                PolicyError::whole(place.to_string(), format!("the patterns cannot be used together: {why}"))
-            })
-        };
-        let (deny, protect) = (set(&merged.deny)?, set(&merged.protect)?);
+    pub(crate) fn new(merged: Merged, root: PathBuf, home: Option<PathBuf>) -> Self {
+        let set = |rules: &[PathRule]| PatternSet::of(rules.iter().map(|rule| rule.pattern.clone()).collect());
+        let (deny, protect) = (set(&merged.deny), set(&merged.protect));
         let limits = compose::limits(&merged.limits);
-        Ok(Policy { deny, protect, limits, merged, root, home })
+        Policy { deny, protect, limits, merged, root, home }
     }
 
     /// How strongly calls are confined.

@@ -17,6 +17,11 @@ pub use plan::{SessionFacts, confinement};
 pub use show::{Shown, list, show};
 pub use view::{HostKind, View, ViewFacts, places};
 
+/// Reads the files that every session needs, so that a later need finds them read. What is wrong with one is said then.
+pub fn read_ahead() {
+    let _ = (file::base(), file::sets());
+}
+
 /// The loadable profiles, strictest first.
 pub const NAMES: [&str; 4] = ["read", "search", "write", "shell"];
 

@@ -99,11 +99,15 @@ impl Supervisor {
         let masks = if single && profile != "shell" { Vec::new() } else { self.masks().await? };
         let trees = trees(&self.policy.write_trees())?;
         let guard = self.guard_plan(&trees, !single || profile == "shell").await?;
-        let plan = self.plan(masks, guard, if single { Some(profile) } else { None })?;
+        let one = single || self.settings.kind == SessionKind::Run;
+        let plan = self.plan(masks, guard, one.then_some(profile))?;
         let launcher = started.build(plan).await.map_err(refused)?;
-        if !single && self.settings.kind != SessionKind::Run {
-            launcher.warm("read", 2).await;
-            launcher.warm("shell", 1).await;
+        if one {
+            launcher.warm(profile).await; // Made while the rest of the way is gone.
+        } else {
+            launcher.keep_ready();
+            launcher.warm("read").await;
+            launcher.warm("shell").await;
         }
         Ok(launcher)
     }

@@ -52,14 +52,13 @@ pub(super) fn of_system<'a>(patterns: impl Iterator<Item = &'a str>, home: &Path
             None => pattern.to_owned(),
         };
         let Ok(set) = PatternSet::with_bases(&[&text], Bases::default()) else { continue };
-        let fixed: PathBuf = text
-            .split('/')
-            .take_while(|part| !part.contains(['*', '?', '[', '{', '\\']))
-            .collect::<Vec<_>>()
-            .join("/")
-            .into();
-        let start = if fixed.as_os_str().is_empty() { PathBuf::from("/") } else { fixed };
-        expand(&start, &set, DEPTH, &mut masks);
+        let fixed_text =
+            text.split('/').take_while(|part| !part.contains(['*', '?', '[', '{', '\\'])).collect::<Vec<_>>().join("/");
+        let start = PathBuf::from(if fixed_text.is_empty() { "/" } else { &fixed_text });
+        // A name of the pattern is a folder deep; only `**` goes on from there.
+        let names = |path: &str| path.split('/').count();
+        let below = names(&text).saturating_sub(names(&fixed_text));
+        expand(&start, &set, if text.contains("**") { DEPTH } else { below.min(DEPTH) }, &mut masks);
     }
     masks
 }
@@ -78,8 +77,9 @@ fn expand(path: &Path, set: &PatternSet, depth: usize, masks: &mut Vec<Mask>) {
     let Ok(entries) = std::fs::read_dir(path) else { return };
     for entry in entries.flatten() {
         let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        if is_dir || set.matched_absolute_os(&entry.path(), false).is_some() {
-            expand(&entry.path(), set, depth - 1, masks);
+        let path = entry.path();
+        if is_dir && depth > 1 || set.matched_absolute_os(&path, is_dir).is_some() {
+            expand(&path, set, depth - 1, masks);
         }
     }
 }

@@ -41,6 +41,9 @@ pub use run::RunEnd;
 /// The admin's policy.
 const ADMIN_POLICY: &str = "/etc/stockade/policy.toml";
 
+/// The reader of profiles needs little; the memory of a session is counted.
+const READER_STACK: usize = 512 * 1024;
+
 /// What a session is started with: the operator's words, never the agent's.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -145,6 +148,8 @@ impl Supervisor {
     pub async fn start(settings: Settings) -> Result<Supervisor, StartError> {
         // First, so that its exec overlaps with everything below.
         let started = spawn::start_launcher();
+        // Beside the policy, which is read here. Nobody waits for it: who needs a file first reads it or waits for that file.
+        let _ = std::thread::Builder::new().stack_size(READER_STACK).spawn(crate::profile::read_ahead);
         let root = Root::open(&settings.root).map_err(|error| StartError::Usage(error.to_string()))?;
         let home = ground::home();
         let sources = Sources {

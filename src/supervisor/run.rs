@@ -66,6 +66,9 @@ impl Supervisor {
         let work = Work::Run { argv: argv.clone(), timeout_ms: self.policy.limits().run_timeout_ms };
         worker.send(&work, &streams).await.map_err(gone)?;
         let answer = follow(&mut worker).await;
+        if let (Some(watch), Some(Ok(launcher))) = (self.watch.get(), self.ground.launcher.get()) {
+            watch.end(launcher).await;
+        }
         self.take_settings_away();
         let name = argv.into_iter().next().unwrap_or_default();
         Ok(match answer {

@@ -2,13 +2,14 @@
 //! **Who may enter:** `supervisor`. **Never done here:** starting any other program; judging.
 //! **Where the proof is:** `tests/architecture.rs` (one spawn site), `tests/pipeline.rs`.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use nix::fcntl::{OFlag, open};
 use nix::sys::stat::Mode;
@@ -62,15 +63,15 @@ pub fn start_launcher() -> io::Result<Started> {
 #[derive(Debug)]
 pub struct Launcher {
     child: Mutex<Child>,
-    writer: tokio::sync::Mutex<Writer>,
     shared: Arc<Shared>,
     reader: tokio::task::JoinHandle<()>,
     /// What it built.
     pub built: Built,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shared {
+    writer: tokio::sync::Mutex<Writer>,
     state: Mutex<State>,
 }
 
@@ -80,6 +81,10 @@ struct State {
     waiting: HashMap<u64, oneshot::Sender<Answer>>,
     idle: HashMap<String, VecDeque<oneshot::Receiver<Answer>>>,
     gone: bool,
+    /// Each idle worker that is taken is made again.
+    keep_ready: bool,
+    /// Kinds that are being made again just now.
+    refilling: HashSet<String>,
 }
 
 #[derive(Debug)]
@@ -89,9 +94,57 @@ enum Answer {
     Failed(String),
 }
 
+/// How long after a worker was taken another is asked for: a call that needs a file read is over by then, and making
+/// one does not take the processor from its answer.
+const REFILL_AFTER: Duration = Duration::from_millis(1);
+
+/// Idle workers of a kind. Searches and writes have one, from their first use on.
+fn idle_count(profile: &str) -> usize {
+    if profile == "read" { 2 } else { 1 }
+}
+
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn ask(&self, question: impl FnOnce(u64) -> ToLauncher) -> Option<oneshot::Receiver<Answer>> {
+        let mut writer = self.writer.lock().await;
+        let (sender, receiver) = oneshot::channel();
+        let ticket = {
+            let mut state = self.state();
+            if state.gone {
+                return None;
+            }
+            state.next_ticket += 1;
+            let ticket = state.next_ticket;
+            state.waiting.insert(ticket, sender);
+            ticket
+        };
+        writer.send(&question(ticket), &[]).await.ok()?;
+        Some(receiver)
+    }
+
+    async fn warm(&self, profile: &str) {
+        while self.state().idle.get(profile).map_or(0, VecDeque::len) < idle_count(profile) {
+            let spawn = |ticket| ToLauncher::Spawn { ticket, profile: profile.to_owned() };
+            let Some(answer) = self.ask(spawn).await else { return };
+            self.state().idle.entry(profile.to_owned()).or_default().push_back(answer);
+        }
+    }
+
+    fn refill_soon(self: &Arc<Self>, profile: &str) {
+        let mut state = self.state();
+        if !state.keep_ready || !state.refilling.insert(profile.to_owned()) {
+            return;
+        }
+        drop(state);
+        let (shared, profile) = (Arc::clone(self), profile.to_owned());
+        tokio::spawn(async move {
+            tokio::time::sleep(REFILL_AFTER).await;
+            shared.state().refilling.remove(&profile);
+            shared.warm(&profile).await;
+        });
     }
 }
 
@@ -108,15 +161,9 @@ impl Started {
         let Some((FromLauncher::Built { namespaces, view, missing }, _)) = answer else {
             return Err(gone(io::ErrorKind::UnexpectedEof.into()));
         };
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Shared { writer: tokio::sync::Mutex::new(writer), state: Mutex::default() });
         let reader = tokio::spawn(route(reader, Arc::clone(&shared)));
-        Ok(Launcher {
-            child: Mutex::new(self.child),
-            writer: tokio::sync::Mutex::new(writer),
-            shared,
-            reader,
-            built: Built { namespaces, view, missing },
-        })
+        Ok(Launcher { child: Mutex::new(self.child), shared, reader, built: Built { namespaces, view, missing } })
     }
 }
 
@@ -146,17 +193,19 @@ async fn route(mut reader: Reader, shared: Arc<Shared>) {
 }
 
 impl Launcher {
-    /// Asks for workers of a kind ahead of need, up to `count` idle ones.
-    pub async fn warm(&self, profile: &str, count: usize) {
-        loop {
-            let idle = self.shared.state().idle.get(profile).map_or(0, VecDeque::len);
-            if idle >= count {
-                return;
-            }
-            let ticket = |ticket| ToLauncher::Spawn { ticket, profile: profile.to_owned() };
-            let Some(answer) = self.ask(ticket).await else { return };
-            self.shared.state().idle.entry(profile.to_owned()).or_default().push_back(answer);
-        }
+    /// Asks for idle workers of a kind ahead of need.
+    pub async fn warm(&self, profile: &str) {
+        self.shared.warm(profile).await;
+    }
+
+    /// From now on an idle worker that is taken is made again: for sessions of many calls.
+    pub fn keep_ready(&self) {
+        self.shared.state().keep_ready = true;
+    }
+
+    /// Gives the launcher a descriptor to hold until it ends. It makes no workers after that.
+    pub async fn hand_over(&self, descriptor: BorrowedFd<'_>) {
+        let _ = self.shared.writer.lock().await.send(&ToLauncher::Hold, &[descriptor]).await;
     }
 
     /// A worker of this kind: one that waits already, or a new one.
@@ -167,8 +216,9 @@ impl Launcher {
         let idle = self.shared.state().idle.get_mut(profile).and_then(VecDeque::pop_front);
         let answer = match idle {
             Some(answer) => Some(answer),
-            None => self.ask(|ticket| ToLauncher::Spawn { ticket, profile: profile.to_owned() }).await,
+            None => self.shared.ask(|ticket| ToLauncher::Spawn { ticket, profile: profile.to_owned() }).await,
         };
+        self.shared.refill_soon(profile);
         let gone = || "the launcher of this session has ended".to_owned();
         match answer.ok_or_else(gone)?.await.map_err(|_| gone())? {
             Answer::Worker { socket, pidfd } => {
@@ -186,29 +236,12 @@ impl Launcher {
     /// The launcher is gone.
     pub async fn cover(&self, masks: Vec<Mask>) -> Result<Vec<String>, String> {
         let gone = || "the launcher of this session has ended".to_owned();
-        let answer = self.ask(|ticket| ToLauncher::Cover { ticket, masks }).await.ok_or_else(gone)?;
+        let answer = self.shared.ask(|ticket| ToLauncher::Cover { ticket, masks }).await.ok_or_else(gone)?;
         match answer.await.map_err(|_| gone())? {
             Answer::Covered(failed) => Ok(failed),
             Answer::Failed(why) => Err(why),
             Answer::Worker { .. } => Err("the launcher answered something else".to_owned()),
         }
-    }
-
-    async fn ask(&self, question: impl FnOnce(u64) -> ToLauncher) -> Option<oneshot::Receiver<Answer>> {
-        let mut writer = self.writer.lock().await;
-        let (sender, receiver) = oneshot::channel();
-        let ticket = {
-            let mut state = self.shared.state();
-            if state.gone {
-                return None;
-            }
-            state.next_ticket += 1;
-            let ticket = state.next_ticket;
-            state.waiting.insert(ticket, sender);
-            ticket
-        };
-        writer.send(&question(ticket), &[]).await.ok()?;
-        Some(receiver)
     }
 }
 

@@ -6,23 +6,43 @@
 //! one message to the launcher take.
 
 use std::os::fd::AsFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use nix::errno::Errno;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use tokio::io::unix::AsyncFd;
 
 use super::ground::Ground;
+use super::spawn::Launcher;
 use crate::limits::WATCHED_FOLDERS;
 
 /// A running watch; ends when it is dropped.
+#[derive(Debug, Default)]
+pub(super) struct Watch(Mutex<Option<Running>>);
+
 #[derive(Debug)]
-pub(super) struct Watch(Option<tokio::task::JoinHandle<()>>);
+struct Running {
+    task: tokio::task::JoinHandle<()>,
+    inotify: Arc<OwnedInotify>,
+}
+
+impl Watch {
+    /// Ends it. The last close of an inotify descriptor waits in the kernel for the readers of all marks (milliseconds), so
+    /// it is left to the launcher, whose end nobody waits for.
+    pub async fn end(&self, launcher: &Launcher) {
+        let running = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(Running { task, inotify }) = running {
+            launcher.hand_over(inotify.0.as_fd()).await;
+            task.abort();
+            let _ = task.await;
+        }
+    }
+}
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        if let Some(task) = &self.0 {
-            task.abort();
+        if let Some(running) = self.0.get_mut().unwrap_or_else(PoisonError::into_inner) {
+            running.task.abort();
         }
     }
 }
@@ -30,13 +50,14 @@ impl Drop for Watch {
 /// Starts watching the folders of the workspace.
 pub(super) async fn start(ground: Arc<Ground>) -> Watch {
     let flags = InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK;
-    let Ok(inotify) = Inotify::init(flags) else { return Watch(None) };
+    let Ok(inotify) = Inotify::init(flags) else { return Watch::default() };
     if add_folders(&inotify, &ground).await.is_none() {
-        return Watch(None);
+        return Watch::default();
     }
+    let inotify = Arc::new(OwnedInotify(inotify));
     #[expect(deprecated, reason = "its successor is unsafe; the descriptor lives as long as the object")]
-    let Ok(ready) = AsyncFd::new(OwnedInotify(inotify)) else { return Watch(None) };
-    Watch(Some(tokio::spawn(follow(ready, ground))))
+    let Ok(ready) = AsyncFd::new(Arc::clone(&inotify)) else { return Watch::default() };
+    Watch(Mutex::new(Some(Running { task: tokio::spawn(follow(ready, ground)), inotify })))
 }
 
 #[derive(Debug)]
@@ -63,7 +84,7 @@ async fn add_folders(inotify: &Inotify, ground: &Ground) -> Option<()> {
     Some(())
 }
 
-async fn follow(ready: AsyncFd<OwnedInotify>, ground: Arc<Ground>) {
+async fn follow(ready: AsyncFd<Arc<OwnedInotify>>, ground: Arc<Ground>) {
     loop {
         let Ok(mut guard) = ready.readable().await else { return };
         let mut relevant = false;

@@ -28,6 +28,8 @@ pub enum ToLauncher {
         /// What to cover.
         masks: Vec<Mask>,
     },
+    /// Hold the descriptor that comes with this until you end; no more workers after it. No answer.
+    Hold,
 }
 
 /// Launcher → supervisor.

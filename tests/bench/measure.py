@@ -14,6 +14,11 @@ BWRAP = ["bwrap", "--unshare-user", "--unshare-pid", "--unshare-net", "--unshare
          *[a for d in DIRS for a in ("--ro-bind", d, d)], *[a for at, to in LINKS for a in ("--symlink", to, at)],
          "--tmpfs", "/tmp", "--proc", "/proc", "--dev", "/dev", "--bind", str(work), str(work), "--chdir", str(work), "--die-with-parent", "--"]
 rows = []
+goals = []
+
+
+def goal(what, value, most, unit=""):
+    goals.append(f"{'met   ' if value <= most else 'MISSED'}  {what}: {value:.2f}{unit}, at most {most}{unit}")
 
 
 def row(what, samples, base=None, unit="ms"):
@@ -50,8 +55,11 @@ def starts():
         bare, bwrap, ours = interleaved(lambda: once(program), lambda: once([*BWRAP, *program]), lambda: once([binary, "run", *options, "--", *program]))
         name = " ".join(program)
         base = row(f"{name}: bare", bare)
-        row(f"{name}: bwrap, all namespaces", bwrap, base)
-        row(f"{name}: stockade run", ours, base)
+        peer = row(f"{name}: bwrap, all namespaces", bwrap, base)
+        mine = row(f"{name}: stockade run", ours, base)
+        if program == ["/bin/true"]:
+            goal("1. stockade run beside bwrap, by medians", mine / peer, 0.8)
+            goal("1. the same by the least of each (a busy machine)", min(ours) / min(bwrap), 0.8)
 
 
 class Lines:
@@ -106,14 +114,16 @@ def calls():
     bare, back, slow = interleaved(trip, read_next, spaced(read_next))
     base = row("4 KiB over a bare pipe", bare, unit="µs")
     row("read_file of 4 KiB, one after the other", back, base, unit="µs")
-    row("read_file of 4 KiB, 10 ms apart", slow, base, unit="µs")
+    apart = row("read_file of 4 KiB, 10 ms apart", slow, base, unit="µs")
+    goal("2. read_file over the bare pipe", (apart - base) * 1e3, 0.4, " ms")
 
     def plain():
         out = subprocess.run([floor, "spawn", "1", "bash", "-c", "true"], stdout=subprocess.PIPE, check=True, env=environment)
         return int(out.stdout) / 1e9
     bare, ours_ = interleaved(plain, ours("bash", {"command": "true"}))
     base = row("bash -c true: fork and exec", bare)
-    row("bash true in a session", ours_, base)
+    mine = row("bash true in a session", ours_, base)
+    goal("3. bash in a session beside fork and exec", mine / base, 1.3)
     memory(session.process.pid)
     session.close()
     pipe.stdin.close()
@@ -133,7 +143,9 @@ def memory(pid):
         one = todo.pop()
         below.append(one)
         todo += children.get(one, [])
-    for name, which in (("supervisor", [pid]), ("supervisor, launcher and workers kept ready", below)):
+    launcher = children.get(pid, [])
+    launcher += [first for one in launcher for first in children.get(one, [])]
+    for name, which in (("supervisor", [pid]), ("supervisor and launcher", [pid, *launcher]), ("supervisor, launcher and workers kept ready", below)):
         size = private = 0
         for one in which:
             try:
@@ -143,6 +155,8 @@ def memory(pid):
             fields = {line.split(":")[0]: int(line.split()[1]) for line in text.splitlines()[1:]}
             size, private = size + fields["Rss"], private + fields["Pss"]
         rows.append((f"memory of {name} ({len(which)} processes)", f"{size / 1024:.1f} MiB", "", "", f"{private / 1024:.1f} MiB proportional"))
+        if name == "supervisor and launcher":
+            goal("4. memory of supervisor and launcher, proportional", private / 1024, 15, " MiB")
 
 
 def hundred():
@@ -179,7 +193,8 @@ def hundred():
         samples[0].append(peers())
         samples[1].append(ours())
     base = row("100 × bash true at once: bwrap", samples[0])
-    row("100 × bash true at once: stockade mcp", samples[1], base)
+    mine = row("100 × bash true at once: stockade mcp", samples[1], base)
+    goal("5. time of 100 calls beside 100 bwrap", mine / base, 0.33)
     server.close()
 
 
@@ -190,3 +205,5 @@ head = ("what", "median", "least", "ratio", "runs")
 width = [max(len(r[i]) for r in [head, *rows]) for i in range(5)]
 for r in [head, *rows]:
     print("  ".join(cell.ljust(w) if i in (0, 4) else cell.rjust(w) for i, (cell, w) in enumerate(zip(r, width))).rstrip())
+print()
+print("\n".join(goals))

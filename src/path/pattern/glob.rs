@@ -1,10 +1,10 @@
-//! **What this room is for:** one name against one glob without slashes. **Who may enter:** `path::pattern`.
+//! **What this room is for:** one name against one glob without slashes. **Who may enter:** `path::pattern`, the policy's patterns.
 //! **Never done here:** regular expressions (nothing to compile at each start, and no pattern that takes exponential
 //! time). **Where the proof is:** the tests below, `fuzz/properties/glob_pattern.rs`.
 
 /// A glob for one name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Glob {
+pub(crate) enum Glob {
     /// Exactly these bytes.
     Literal(Vec<u8>),
     /// `*` and then exactly these bytes (`*.pem`).
@@ -15,7 +15,7 @@ pub(super) enum Glob {
 
 /// A piece of a glob.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Token {
+pub(crate) enum Token {
     /// One byte.
     Byte(u8),
     /// `?`: one character; a byte where the name is not UTF-8.
@@ -28,7 +28,7 @@ pub(super) enum Token {
 
 impl Glob {
     /// Reads a glob; `text` has no slash and no open braces.
-    pub(super) fn parse(text: &str) -> Result<Glob, String> {
+    pub(crate) fn parse(text: &str) -> Result<Glob, String> {
         let mut tokens: Vec<Token> = Vec::new();
         let mut chars = text.chars();
         while let Some(c) = chars.next() {
@@ -60,7 +60,7 @@ impl Glob {
     }
 
     /// Whether the whole name matches.
-    pub(super) fn matches(&self, name: &[u8]) -> bool {
+    pub(crate) fn matches(&self, name: &[u8]) -> bool {
         match self {
             Glob::Literal(literal) => literal == name,
             Glob::Suffix(suffix) => name.ends_with(suffix),

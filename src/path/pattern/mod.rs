@@ -17,7 +17,7 @@ mod glob;
 mod parse;
 mod rest;
 
-use glob::Glob;
+pub(crate) use glob::Glob;
 use parse::{Part, Rule};
 pub(super) use rest::{Next, Rest};
 use std::collections::HashMap;
