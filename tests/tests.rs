@@ -13,6 +13,9 @@ mod support;
 mod architecture;
 /// The command line, sessions and MCP from outside.
 mod cli;
+/// Ways out, really tried from inside.
+#[cfg(target_arch = "x86_64")]
+mod escape;
 /// Resolution, patterns and the scan.
 mod path;
 /// Laws of the sandbox profiles, and every filter executed.
