@@ -16,9 +16,16 @@ mod cli;
 /// Ways out, really tried from inside.
 #[cfg(target_arch = "x86_64")]
 mod escape;
+/// Hosts that lack something, or lie.
+#[cfg(target_arch = "x86_64")]
+mod ladder;
 /// Resolution, patterns and the scan.
 mod path;
+/// The road of a call in a session.
+mod pipeline;
 /// Laws of the sandbox profiles, and every filter executed.
 mod profiles;
+/// Programs from their start to their end.
+mod programs;
 /// The fuzz properties over their corpus and seeded input.
 mod properties;

@@ -90,9 +90,8 @@ fn take(plan: &SessionPlan) -> Result<Vec<Option<OwnedFd>>, ViewError> {
             Err(error) => return Err(at(from.display().to_string())(error)),
         };
         let device = from.starts_with("/dev");
-        let attributes = attr::NOSUID
-            | if device { attr::NOEXEC } else { attr::NODEV }
-            | if *write || device { 0 } else { attr::RDONLY };
+        let attributes =
+            attr::NOSUID | if device { attr::NOEXEC } else { attr::NODEV } | if *write { 0 } else { attr::RDONLY };
         sys::set_tree_attr(tree.as_fd(), attributes, true).map_err(at(from.display().to_string()))?;
         taken.push(Some(tree));
     }

@@ -55,7 +55,7 @@ need(os.read(call(304, os.open('/etc', os.O_RDONLY), handle, 0), 10) is not None
     remove_things_outside: way(&["os.unlink('{outer}/note.txt')", "os.unlink('{outer}/s.stream')"], NO_WRITE).policy(READABLE);
     remove_a_folder_outside: way(&["[os.unlink('{outer}/' + n) for n in os.listdir('{outer}')]; os.rmdir('{outer}')"], NO_WRITE)
         .policy(READABLE);
-    remove_the_workspace: way(&["os.rename('{work}', '{base}/gone')", "os.mkdir('{base}/other')"],
+    remove_the_workspace: way(&["os.rename('{work}', '{base}/gone')"],
         &["EROFS", "EACCES", "EBUSY", "EXDEV"]);
     write_in_system_folders: way(&[
         "os.close(os.open('/etc/passwd', os.O_WRONLY))",

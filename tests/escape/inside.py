@@ -37,7 +37,9 @@ def need(fact, what="what was looked for is not there"):
 
 
 def main():
+    here = os.getcwd()
     for attempt in json.load(open(sys.argv[1])):
+        os.chdir(here)
         try:
             exec(attempt, {**globals()})
             print("OK", flush=True)

@@ -112,7 +112,6 @@ fn file_tools_are_refused_and_say_why() {
             ".mcp.json",
             ".claude/settings.json",
             ".stockade/policy.toml",
-            ".GIT/hooks/x",
             "src/../.git/config",
             ".git/./config",
         ] {
