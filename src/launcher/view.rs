@@ -90,8 +90,9 @@ fn take(plan: &SessionPlan) -> Result<Vec<Option<OwnedFd>>, ViewError> {
             Err(error) => return Err(at(from.display().to_string())(error)),
         };
         let device = from.starts_with("/dev");
-        let attributes =
-            attr::NOSUID | if device { attr::NOEXEC } else { attr::NODEV } | if *write { 0 } else { attr::RDONLY };
+        let attributes = attr::NOSUID
+            | if device { attr::NOEXEC } else { attr::NODEV }
+            | if *write && !device { 0 } else { attr::RDONLY }; // A node on a read-only mount still takes data, not a mode.
         sys::set_tree_attr(tree.as_fd(), attributes, true).map_err(at(from.display().to_string()))?;
         taken.push(Some(tree));
     }

@@ -21,7 +21,7 @@ for pid in filter(str.isdigit, os.listdir('/proc')):
     try:
         line = open('/proc/%s/cmdline' % pid).read()
     except OSError: continue
-    if 'sleep\\0120' in line: found.append(pid)
+    if line.split(chr(0))[:2] == ['sleep', '120']: found.append(pid)
 need(found)"], &["ENODATA"]);
     read_memory_of_outside_processes: way(&["
 b = ctypes.create_string_buffer(8)
@@ -51,13 +51,13 @@ call(438, os.pidfd_open(os.getpid()), 0, 0)"], &["EPERM"]);
     look_into_the_worker: way(&[
         "open('/proc/1/environ').read()",
         "open('/proc/1/mem', 'rb')",
-        "os.listdir('/proc/1/fd')",
+        "os.readlink('/proc/1/fd/0')",
         "os.readlink('/proc/1/root')",
         "os.readlink('/proc/1/exe')",
         "os.listdir('/proc/1/root/')",
         "open('/proc/1/maps').read()",
         "os.listdir('/proc/1/map_files')",
-        "os.listdir('/proc/1/task/1/fd')",
+        "os.open('/proc/1/task/1/fd/0', os.O_RDWR)",
         "open('/proc/1/stack').read()",
     ], &["EACCES", "EPERM", "ENOENT"]).outside(Outside::NotTried("outside it is the host's init"));
     tamper_with_the_worker: way(&[
