@@ -21,7 +21,17 @@ mod path;
 mod policy;
 /// The laws of layers and of the readers, on seeded input.
 mod policy_laws;
+/// Ways out, really tried from inside.
+#[cfg(target_arch = "x86_64")]
+mod escape;
+/// Hosts that lack something, or lie.
+#[cfg(target_arch = "x86_64")]
+mod ladder;
+/// The road of a call in a session.
+mod pipeline;
 /// Laws of the sandbox profiles, and every filter executed.
 mod profiles;
+/// Programs from their start to their end.
+mod programs;
 /// The fuzz properties over their corpus and seeded input.
 mod properties;

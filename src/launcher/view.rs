@@ -89,7 +89,7 @@ fn take(plan: &SessionPlan, stand: &Path) -> Result<Vec<Option<OwnedFd>>, ViewEr
         let device = from.starts_with("/dev");
         let attributes = attr::NOSUID
             | if device { attr::NOEXEC } else { attr::NODEV }
-            | if *write || device { 0 } else { attr::RDONLY };
+            | if *write && !device { 0 } else { attr::RDONLY }; // A node on a read-only mount still takes data, not a mode.
         sys::set_tree_attr(tree.as_fd(), attributes, true).map_err(at(from.display().to_string()))?;
         taken.push(Some(tree));
     }

@@ -201,3 +201,19 @@ pub fn assert_sealed(output: &[u8]) {
         assert!(!text.contains(secret), "{secret} came out: {text:.300}");
     }
 }
+
+/// The same command as the argument of another program.
+#[must_use]
+pub fn wrapped(command: &Command, by: &[&str]) -> Command {
+    let mut outer = Command::new(by[0]);
+    outer.args(&by[1..]).arg(command.get_program()).args(command.get_args());
+    outer.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin");
+    for (name, value) in command.get_envs() {
+        outer.env(name, value.unwrap_or_default());
+    }
+    if let Some(folder) = command.get_current_dir() {
+        outer.current_dir(folder);
+    }
+    outer.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    outer
+}
