@@ -13,22 +13,22 @@ mod support;
 mod architecture;
 /// The command line, sessions and MCP from outside.
 mod cli;
+/// Ways out, really tried from inside.
+#[cfg(target_arch = "x86_64")]
+mod escape;
 /// Names that programs may not make.
 mod guard;
+/// Hosts that lack something, or lie.
+#[cfg(target_arch = "x86_64")]
+mod ladder;
 /// Resolution, patterns and the scan.
 mod path;
+/// The road of a call in a session.
+mod pipeline;
 /// Files of all layers, decisions as data, parser and schema.
 mod policy;
 /// The laws of layers and of the readers, on seeded input.
 mod policy_laws;
-/// Ways out, really tried from inside.
-#[cfg(target_arch = "x86_64")]
-mod escape;
-/// Hosts that lack something, or lie.
-#[cfg(target_arch = "x86_64")]
-mod ladder;
-/// The road of a call in a session.
-mod pipeline;
 /// Laws of the sandbox profiles, and every filter executed.
 mod profiles;
 /// Programs from their start to their end.

@@ -55,7 +55,11 @@ pub fn build(plan: &SessionPlan) -> Result<(), ViewError> {
         put(place, taken.get(number).and_then(Option::as_ref))?;
     }
     for mask in &plan.masks {
-        cover(mask)?;
+        match cover(mask) {
+            // Not in the view at all (a name in the real home, which is not there), or gone since it was found.
+            Err(error) if error.source.kind() == io::ErrorKind::NotFound => {}
+            other => other?,
+        }
     }
     // Masks that come later must reach the workers' own mount namespaces: those are slaves of this one.
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_SHARED, None::<&str>)

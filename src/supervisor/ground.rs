@@ -152,7 +152,9 @@ impl Supervisor {
         all.extend(masks::of_trees(&extra_write, &self.policy, &root));
         all.extend(masks::of_trees(&extra_read, &self.policy, &root));
         all.extend(masks);
-        all.retain(|mask| !self.is_lifted(mask));
+        for lift in self.policy.allow_write() {
+            masks::lift(&mut all, &root.join(lift));
+        }
         masks::tidy(&mut all);
         let facts = SessionFacts {
             root: root.clone(),
@@ -194,11 +196,6 @@ impl Supervisor {
             memory_bytes: limits.memory_bytes,
             guard,
         })
-    }
-
-    fn is_lifted(&self, mask: &Mask) -> bool {
-        mask.kind == crate::confinement::MaskKind::ReadOnly
-            && self.policy.allow_write().iter().any(|path| mask.at == self.ground.root.real().join(path))
     }
 
     fn deny_layer(&self, pattern: &str) -> &'static str {

@@ -111,6 +111,22 @@ pub(super) fn of_trees(trees: &[PathBuf], policy: &Policy, root: &Path) -> Vec<M
     masks
 }
 
+/// Takes the protection off one exact path: its own mask goes, and a folder that is covered as a whole is covered name by
+/// name instead, all but this one. (New names in it are the name guard's to refuse.)
+pub(super) fn lift(masks: &mut Vec<Mask>, path: &Path) {
+    masks.retain(|mask| mask.kind != MaskKind::ReadOnly || mask.at != path);
+    while let Some(at) = masks.iter().position(|mask| mask.kind == MaskKind::ReadOnly && path.starts_with(&mask.at)) {
+        let Some(folder) = masks.get_mut(at) else { return };
+        folder.kind = MaskKind::Pinned;
+        let Ok(entries) = std::fs::read_dir(&folder.at) else { continue };
+        let one = |entry: std::fs::DirEntry| {
+            let dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            (entry.path() != path).then(|| Mask { at: entry.path(), dir, kind: MaskKind::ReadOnly })
+        };
+        masks.extend(entries.flatten().filter_map(one).take(MASKS));
+    }
+}
+
 /// One mask a name, the strictest; outer before inner, and none below a hidden folder.
 pub(super) fn tidy(masks: &mut Vec<Mask>) {
     let looseness = |kind| match kind {
