@@ -268,11 +268,14 @@ fn strict_never_opens_a_replaced_secret() {
         let begin = Instant::now();
         let output: Output = std::thread::scope(|scope| {
             let host = scope.spawn(|| {
-                std::thread::sleep(Duration::from_millis(700));
+                // Before the program runs a replaced name stops the start, as it should.
+                while !bay.work("started").exists() && begin.elapsed() < Duration::from_secs(20) {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
                 replace(&bay, 300);
             });
             let output = bay.run(
-                "while ! test -e stop; do cat .env; cat ./src/../.env; cp .env x; cat x; done 2>/dev/null; echo DONE",
+                "touch started; while ! test -e stop; do cat .env; cat ./src/../.env; cp .env x; cat x; done 2>/dev/null; echo DONE",
             );
             host.join().unwrap();
             output
