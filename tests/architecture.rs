@@ -24,7 +24,7 @@ const ROOMS: &[(&str, &[&str], &[&str])] = &[
     // Of confine the type that proves the shut door alone; a test below looks.
     ("tools",       &["path", "confine"], &["base64", "globset", "grep_matcher", "grep_regex", "grep_searcher", "ignore", "libc", "memchr", "nix", "regex", "rustix", "serde", "serde_json", "sha2", "similar", "tempfile"]),
     ("launcher",    &["sys", "sysnum", "confine", "wire", "worker"], &["caps", "libc", "nix", "serde", "serde_json", "thiserror"]),
-    ("worker",      &["sys", "confine", "wire", "tools", "path"], &["base64", "libc", "nix", "serde", "serde_json", "thiserror"]),
+    ("worker",      &["sys", "sysnum", "confine", "wire", "tools", "path"], &["base64", "libc", "nix", "serde", "serde_json", "thiserror"]),
     ("supervisor",  &["sys", "path", "policy", "profile", "confine", "wire", "tools", "launcher"], &["base64", "libc", "nix", "serde", "serde_json", "sha2", "tempfile", "thiserror", "tokio", "tracing"]),
     ("mcp",         &["supervisor", "policy", "profile", "tools"], &["nix", "rmcp", "serde", "serde_json", "tokio", "tracing"]),
     ("cli",         &["mcp", "supervisor", "policy", "profile", "tools"], &["clap", "clap_complete", "clap_mangen", "nix", "serde", "serde_json", "tokio", "tracing", "tracing_subscriber"]),

@@ -141,7 +141,8 @@ fn one_protected_name_can_be_lifted() {
     for user in users() {
         let mut bay = Bay::new(user);
         bay.with_policy("open", "[filesystem]\nallow_write = [\".vscode/settings.json\"]\n");
-        works(&bay, "mkdir -p .vscode && echo {} >.vscode/settings.json");
+        let (result, _) = bay.call("bash", &json!({"command": "mkdir -p .vscode && echo {} >.vscode/settings.json"}));
+        assert_eq!(result["ok"], true, "{result}");
         makes_nothing(&bay, "echo {} >.vscode/tasks.json && echo WROTE", &[".vscode/tasks.json"]);
     }
 }
@@ -173,7 +174,7 @@ fn the_guard_answers_as_the_kernel_does() {
         let text = works(
             &bay,
             "mkdir -p sub/.vscode; cat sub/.vscode/settings.json; echo a >none/x; mkdir sub; ln -s l l; echo x >l; echo e >/dev/stderr; \
-             echo o >/dev/stdout; echo n >/dev/null; echo p >/proc/self/fd/1; (set -C; echo x >src/a.txt); true",
+             (echo o >/dev/stdout; echo n >/dev/null; echo p >/proc/self/fd/1) | cat; (set -C; echo x >src/a.txt); true",
         );
         assert_eq!(text, "{}\no\np\n");
         let output = bay.run("echo a >none/x; mkdir sub; ln -s m m; echo x >m; (set -C; echo x >src/a.txt)");
@@ -220,12 +221,13 @@ fn repositories_can_be_made_and_old_ones_keep_their_hooks() {
     let git = "git -c user.name=n -c user.email=e";
     for user in users() {
         let bay = Bay::new(user);
-        works(
-            &bay,
-            &format!(
-                "git init -q fresh && cd fresh && echo 1 >a && {git} add a && {git} commit -qm m && git log --oneline"
-            ),
+        // In the bash tool: nothing covers new names there while the command runs.
+        let work = format!(
+            "git init -q fresh && cd fresh && echo 1 >a && {git} add a && {git} commit -qm m && git worktree add -q ../tree && \
+             git clone -q . ../clone && cat ../tree/a ../clone/a"
         );
+        let (result, _) = bay.call("bash", &json!({"command": work}));
+        assert_eq!(result["ok"], true, "{result}");
         assert!(bay.work("fresh/.git/hooks").is_dir() || bay.work("fresh/.git/config").is_file());
         bay.put("work/old/.git/hooks/x.sample", "");
         bay.put("work/old/.git/config", "[core]\n");
@@ -266,11 +268,14 @@ fn strict_never_opens_a_replaced_secret() {
         let begin = Instant::now();
         let output: Output = std::thread::scope(|scope| {
             let host = scope.spawn(|| {
-                std::thread::sleep(Duration::from_millis(700));
+                // Before the program runs a replaced name stops the start, as it should.
+                while !bay.work("started").exists() && begin.elapsed() < Duration::from_secs(20) {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
                 replace(&bay, 300);
             });
             let output = bay.run(
-                "while ! test -e stop; do cat .env; cat ./src/../.env; cp .env x; cat x; done 2>/dev/null; echo DONE",
+                "touch started; while ! test -e stop; do cat .env; cat ./src/../.env; cp .env x; cat x; done 2>/dev/null; echo DONE",
             );
             host.join().unwrap();
             output

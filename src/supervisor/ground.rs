@@ -23,6 +23,8 @@ pub(super) struct Ground {
     pub root: Root,
     pub home: PathBuf,
     pub sets: ScanSets,
+    /// Exact paths that the policy lifts from the protected ones.
+    pub lifted: Vec<String>,
     /// `.stockade` was there when the session began; else a program that makes it has it taken away again.
     pub had_settings: bool,
     pub launcher: OnceCell<Result<spawn::Launcher, Refusal>>,
@@ -30,9 +32,9 @@ pub(super) struct Ground {
 }
 
 impl Ground {
-    pub fn new(root: Root, home: PathBuf, sets: ScanSets) -> Ground {
+    pub fn new(root: Root, home: PathBuf, sets: ScanSets, lifted: Vec<String>) -> Ground {
         let had_settings = std::fs::symlink_metadata(root.real().join(".stockade")).is_ok();
-        Ground { root, home, sets, had_settings, launcher: OnceCell::new(), scan: Mutex::new(None) }
+        Ground { root, home, sets, lifted, had_settings, launcher: OnceCell::new(), scan: Mutex::new(None) }
     }
 
     /// What is known of the names in the workspace; scans when nothing is known yet.
@@ -57,7 +59,8 @@ impl Ground {
         let changes = scan.refresh(&self.root, &self.sets).map_err(scan_failed)?;
         // A repository that programs made in this session is theirs to set up; its hooks are reported, not covered.
         let settings = changes.new_protected.iter().filter(|found| !found.rel.iter().any(|name| name == ".git"));
-        let new: Vec<Mask> = masks::of_found(&self.root, changes.new_denied.iter(), settings);
+        let mut new: Vec<Mask> = masks::of_found(&self.root, changes.new_denied.iter(), settings);
+        self.lifted.iter().for_each(|lift| masks::lift(&mut new, &self.root.real().join(lift)));
         if let (Some(Ok(launcher)), false) = (self.launcher.get(), new.is_empty()) {
             let failed = launcher.cover(new).await.map_err(|why| enforce::cannot_enforce(&[why]))?;
             // A name that is gone again is no longer to be covered.
@@ -152,9 +155,7 @@ impl Supervisor {
         all.extend(masks::of_trees(&extra_write, &self.policy, &root));
         all.extend(masks::of_trees(&extra_read, &self.policy, &root));
         all.extend(masks);
-        for lift in self.policy.allow_write() {
-            masks::lift(&mut all, &root.join(lift));
-        }
+        self.ground.lifted.iter().for_each(|lift| masks::lift(&mut all, &root.join(lift)));
         masks::tidy(&mut all);
         let facts = SessionFacts {
             root: root.clone(),

@@ -177,8 +177,8 @@ impl Supervisor {
         let tracked = matches!(settings.kind, SessionKind::Session | SessionKind::Mcp);
         Ok(Supervisor {
             settings,
+            ground: Arc::new(Ground::new(root, home, sets, policy.allow_write())),
             policy,
-            ground: Arc::new(Ground::new(root, home, sets)),
             tracked,
             options,
             started: Mutex::new(Some(started)),
