@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::{SessionKind, Settings, Supervisor};
+use super::{SessionKind, Settings, Supervisor, enforce};
 use crate::confinement::Guarantee;
 use crate::sys;
 use crate::wire::message::{Door, FromWorker, ProbeTargets, Work};
@@ -66,7 +66,7 @@ pub async fn doctor(settings: Settings) -> Report {
         degraded: Vec::new(),
     };
     match examine(settings, &mut report).await {
-        Ok(seen) => report.guarantees = proofs(&seen),
+        Ok((seen, holding)) => report.guarantees = proofs(&seen, &holding),
         Err(why) => {
             report.degraded.push(why.clone());
             report.guarantees = Guarantee::ALL.into_iter().map(|guarantee| unproved(guarantee, &why)).collect();
@@ -77,7 +77,7 @@ pub async fn doctor(settings: Settings) -> Report {
 
 type Seen = Vec<(String, bool, String)>;
 
-async fn examine(settings: Settings, report: &mut Report) -> Result<Seen, String> {
+async fn examine(settings: Settings, report: &mut Report) -> Result<(Seen, Vec<Guarantee>), String> {
     let text = |error: std::io::Error| format!("no place for the attempts: {error}");
     let place = tempfile::Builder::new().prefix("stockade-doctor-").tempdir().map_err(text)?;
     let (workspace, outside) = (place.path().join("workspace"), place.path().join("outside"));
@@ -134,7 +134,10 @@ async fn examine(settings: Settings, report: &mut Report) -> Result<Seen, String
     worker.send(&Door { paths: Vec::new() }, &[]).await.map_err(|error| error.to_string())?;
     worker.send(&Work::Probe(Box::new(targets)), &[]).await.map_err(|error| error.to_string())?;
     match worker.next().await {
-        Some(FromWorker::Probed(seen)) => Ok(seen),
+        Some(FromWorker::Probed(seen)) => {
+            let kind = enforce::Kind { profile: "shell", programs: true };
+            Ok((seen, enforce::holding(&facts, kind, true)))
+        }
         _ => Err("the probing worker ended without an answer".to_owned()),
     }
 }
@@ -159,7 +162,9 @@ fn unproved(guarantee: Guarantee, why: &str) -> Proof {
     }
 }
 
-fn proofs(seen: &Seen) -> Vec<Proof> {
+/// A guarantee holds when every attempt failed and all the mechanisms that it rests on are there: one that stands on half of
+/// them is not what a result may promise.
+fn proofs(seen: &Seen, holding: &[Guarantee]) -> Vec<Proof> {
     let mut by: BTreeMap<&str, Vec<&(String, bool, String)>> = BTreeMap::new();
     for line in seen {
         by.entry(line.0.as_str()).or_default().push(line);
@@ -176,7 +181,7 @@ fn proofs(seen: &Seen) -> Vec<Proof> {
             None => unproved(guarantee, "no attempt"),
             Some(lines) => Proof {
                 guarantee: guarantee.name().to_owned(),
-                holds: alive && lines.iter().all(|(_, held, _)| *held),
+                holds: alive && holding.contains(&guarantee) && lines.iter().all(|(_, held, _)| *held),
                 rests_on: rests_on(guarantee).to_owned(),
                 proof: lines.iter().map(|(_, _, answer)| answer.as_str()).collect::<Vec<_>>().join("; "),
             },

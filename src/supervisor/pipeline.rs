@@ -91,7 +91,7 @@ impl Supervisor {
         let resolved = self.resolve_all(&road.plan)?;
         road.subject = resolved.first().map(|(resolved, _)| resolved.rel.clone());
         self.judge(road, &resolved).await?;
-        let (paths, descriptors) = self.door(&resolved)?;
+        let Some((paths, descriptors)) = self.door(&resolved)? else { return Ok(None) };
         let command = road.plan.command.clone();
         if let Some(command) = &command {
             self.tracker().before_command(command)?;
@@ -159,16 +159,30 @@ impl Supervisor {
     }
 
     /// The supervisor's own descriptors and the description that the worker checks against its view.
-    fn door(&self, resolved: &[(Resolved, Need)]) -> Result<(Vec<DoorPath>, Vec<OwnedFd>), Refusal> {
+    /// `None`: a file was replaced since it was resolved.
+    fn door(&self, resolved: &[(Resolved, Need)]) -> Result<Option<(Vec<DoorPath>, Vec<OwnedFd>)>, Refusal> {
         let mut descriptors = Vec::new();
         let mut paths = Vec::with_capacity(resolved.len());
         for (resolved, need) in resolved {
-            paths.push(self.door_path(resolved, *need, &mut descriptors)?);
+            let parent = match need {
+                Need::WriteFile { .. } => match resolved.open_parent(&self.ground.root) {
+                    Err(path::ResolveError::Busy) => return Ok(None),
+                    other => Some(other.map_err(|error| error.to_refusal(&resolved.rel))?),
+                },
+                _ => None,
+            };
+            paths.push(self.door_path(resolved, *need, parent, &mut descriptors)?);
         }
-        Ok((paths, descriptors))
+        Ok(Some((paths, descriptors)))
     }
 
-    fn door_path(&self, resolved: &Resolved, need: Need, descriptors: &mut Vec<OwnedFd>) -> Result<DoorPath, Refusal> {
+    fn door_path(
+        &self,
+        resolved: &Resolved,
+        need: Need,
+        parent: Option<(OwnedFd, String)>,
+        descriptors: &mut Vec<OwnedFd>,
+    ) -> Result<DoorPath, Refusal> {
         let absolute = if resolved.rel == "." {
             self.ground.root.real().to_path_buf()
         } else {
@@ -200,9 +214,7 @@ impl Supervisor {
             descriptors.push(resolved.open_read().map_err(no_access)?);
             door.descriptor = true;
         }
-        if let Need::WriteFile { .. } = need {
-            let (parent, name) =
-                resolved.open_parent(&self.ground.root).map_err(|error| error.to_refusal(&resolved.rel))?;
+        if let Some((parent, name)) = parent {
             let folder = fstat(&parent).map_err(|error| no_access(error.into()))?;
             (door.dev, door.ino) = (folder.st_dev, folder.st_ino);
             match &resolved.target {

@@ -94,14 +94,16 @@ fn typing_into_the_terminal() {
             "call(16, 0, 0x541d, 0)",
             "call(16, 0, 0x541d | 1 << 33, 0)",
         ];
-        scene.put_attempts(&attempts);
+        // Outside only the harmless half: a console that is redirected to a terminal stays so when the test is gone.
+        scene.put_attempts(&attempts[..3]);
         let mut outside = super::as_user(user);
         outside.args(["/usr/bin/python3", "t.py", "t.json"]).current_dir(scene.bay.work(""));
         let control = answers(&on_a_terminal(&outside).output().unwrap());
         let legacy = std::fs::read_to_string("/proc/sys/dev/tty/legacy_tiocsti").is_ok_and(|text| text.trim() == "1");
         if legacy {
-            assert_eq!(control[..3], ["OK", "OK", "OK"], "{user:?}: outside it works: {control:?}");
+            assert_eq!(control, ["OK", "OK", "OK"], "{user:?}: outside it works: {control:?}");
         }
+        scene.put_attempts(&attempts);
         let mut inside = scene.bay.command("run");
         inside.args(["--", "/usr/bin/python3", "t.py", "t.json"]);
         let output = on_a_terminal(&inside).output().unwrap();

@@ -39,14 +39,7 @@ call(310, {victim}, local, 1, remote, 1, 0)"], NONE);
     signal_everything: way(&["
 call(62, -1, 0)
 os.kill({victim}, 0)"], NONE);
-    trace_own_children: way(&["
-pid = os.fork()
-if pid == 0: time.sleep(5); os._exit(0)
-try: call(101, 0x4206, pid, 0, 0)
-finally: os.kill(pid, 9); os.waitpid(pid, 0)", "
-b = ctypes.create_string_buffer(8)
-local = struct.pack('QQ', ctypes.addressof(b), 8)
-call(310, os.getpid(), local, 1, local, 1, 0)", "
+    take_descriptors_of_own_children: way(&["
 call(438, os.pidfd_open(os.getpid()), 0, 0)"], &["EPERM"]);
     look_into_the_worker: way(&[
         "open('/proc/1/environ').read()",
