@@ -23,7 +23,7 @@ use crate::confine::{self, Prepared};
 use crate::confinement::{Action, CallRule, SessionPlan};
 use crate::sys::{self, Forked};
 use crate::wire::{self, message::FromLauncher, message::ToLauncher};
-use crate::worker;
+use crate::worker::{self, guard};
 
 pub mod namespaces;
 pub mod view;
@@ -66,6 +66,7 @@ fn start() -> io::Result<()> {
 
 struct Session {
     plan: SessionPlan,
+    names: Result<guard::Rules, String>,
     made: namespaces::Made,
     view: bool,
     missing: Vec<String>,
@@ -110,12 +111,13 @@ impl Session {
                 (kind.profile.clone(), prepared.map_err(|broken| broken.to_string()))
             })
             .collect();
-        Ok(Session { plan, made, view, missing, prepared })
+        let names = guard::Rules::new(&plan.root, &plan.guard).map_err(|error| error.to_string());
+        Ok(Session { plan, names, made, view, missing, prepared })
     }
 
     fn answer_broken(why: String, plan: SessionPlan, made: namespaces::Made) -> io::Result<Session> {
         let refused = plan.confinements.iter().map(|kind| (kind.profile.clone(), Err(why.clone()))).collect();
-        Ok(Session { plan, made, view: false, missing: vec![why], prepared: refused })
+        Ok(Session { plan, names: Err(why.clone()), made, view: false, missing: vec![why], prepared: refused })
     }
 
     fn answer_built(&self, socket: &UnixStream) -> io::Result<()> {
@@ -197,6 +199,7 @@ impl Session {
                 let seat = worker::Seat {
                     socket: theirs,
                     prepared,
+                    names: &self.names,
                     plan: &self.plan,
                     namespaces: self.made.names.clone(),
                     view: self.view,

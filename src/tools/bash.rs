@@ -169,7 +169,11 @@ fn answer(command: &str, end: &ProgramEnd) -> Outcome {
         text.push_str(&format!("[{hint}]\n"));
     }
     let timed_out = end.killed_by.as_deref() == Some("timeout");
-    text.push_str(&ending(end));
+    let clean = end.exit_code == Some(0) && end.killed_by.is_none() && stderr.is_empty() && !stdout.is_empty();
+    // A clean success is its output and nothing else: who reads it as data need not cut a line off.
+    if !clean || hint(command).is_some() {
+        text.push_str(&ending(end));
+    }
     let omitted = end.stdout.omitted + end.stderr.omitted;
     let mut outcome = Outcome::ok(text);
     outcome.ok = end.exit_code == Some(0) && end.killed_by.is_none();

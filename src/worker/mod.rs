@@ -35,6 +35,8 @@ pub struct Seat<'a> {
     pub socket: UnixStream,
     /// Rules and filters of this kind of worker.
     pub prepared: &'a Prepared,
+    /// The names that its programs may not make, or why they could not be read.
+    pub names: &'a Result<guard::Rules, String>,
     /// The session.
     pub plan: &'a SessionPlan,
     /// Namespaces of the session.
@@ -61,9 +63,10 @@ fn serve(seat: &Seat<'_>) -> io::Result<()> {
         Err(broken) => return tell_broken(seat, &broken),
     };
     wire::send(&seat.socket, &FromWorker::Shut(facts), &[])?;
-    let ready = match seat.prepared.guard().map(|filter| guard::Ready::new(filter, &seat.plan.root, &seat.plan.guard)) {
-        Some(Err(why)) => return tell_broken(seat, &Broken { step: "name guard", why }),
-        ready => ready.and_then(Result::ok),
+    let ready = match (seat.prepared.guard(), seat.names) {
+        (Some(_), Err(why)) => return tell_broken(seat, &Broken { step: "name guard", why: why.clone() }),
+        (Some(filter), Ok(names)) => Some(guard::Ready::new(filter, names)),
+        (None, _) => None,
     };
     let Some((door, descriptors)) = wire::receive::<Door>(&seat.socket)? else { return Ok(()) };
     let given = match open_all(&root, door, descriptors) {

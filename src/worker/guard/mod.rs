@@ -17,7 +17,6 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::call::RefusedName;
-use crate::confinement::GuardPlan;
 use crate::sys::notify::{self, Answer, Asked, Step};
 
 mod calls;
@@ -26,7 +25,7 @@ mod rules;
 
 use calls::{Calls, Named, Wish};
 use place::{Found, Memory, Place};
-use rules::Rules;
+pub use rules::Rules;
 
 /// Questions answered before others get a turn.
 const TURNS: usize = 16;
@@ -39,16 +38,15 @@ const TARGET_CHARS: usize = 300;
 #[derive(Debug)]
 pub struct Ready<'a> {
     filter: &'a [Step],
-    rules: Rules,
+    rules: &'a Rules,
     calls: Calls,
 }
 
 impl<'a> Ready<'a> {
-    /// # Errors
-    /// A pattern that is not understood.
-    pub fn new(filter: &'a [Step], root: &Path, plan: &GuardPlan) -> Result<Ready<'a>, String> {
-        let rules = Rules::new(root, plan).map_err(|error| error.to_string())?;
-        Ok(Ready { filter, rules, calls: Calls::new() })
+    /// Puts the parts together.
+    #[must_use]
+    pub fn new(filter: &'a [Step], rules: &'a Rules) -> Ready<'a> {
+        Ready { filter, rules, calls: Calls::new() }
     }
 }
 

@@ -13,8 +13,10 @@ use crate::path::{Bases, PatternError, PatternSet};
 /// Entries of a moved folder that are looked at; a folder with more is not moved to a name that a pattern begins with.
 const MOVED_ENTRIES: usize = 2000;
 
+/// The names that programs may not make, ready to be asked. Made once a session, in the launcher: its memory is shared by all
+/// workers.
 #[derive(Debug)]
-pub(super) struct Rules {
+pub struct Rules {
     root: PathBuf,
     trees: Vec<PathBuf>,
     deny: Sets,
@@ -51,7 +53,7 @@ impl Sets {
 impl Rules {
     /// # Errors
     /// A pattern that is not understood; the supervisor has read all of them before.
-    pub(super) fn new(root: &Path, plan: &GuardPlan) -> Result<Rules, PatternError> {
+    pub fn new(root: &Path, plan: &GuardPlan) -> Result<Rules, PatternError> {
         let bases = Bases { home: Some(&plan.home), root: Some(root) };
         let id = |path: &PathBuf| std::fs::symlink_metadata(path).ok().map(|found| (found.dev(), found.ino()));
         Ok(Rules {
