@@ -9,6 +9,8 @@ mod glob_pattern;
 mod path_lexical;
 #[path = "../fuzz/properties/path_resolve.rs"]
 mod path_resolve;
+#[path = "../fuzz/properties/wire_frame.rs"]
+mod wire_frame;
 
 /// Inputs made for each property.
 const RANDOM_INPUTS: usize = 20_000;
@@ -78,4 +80,29 @@ fn glob_pattern_holds() {
         ".env", "é", "**/",
     ];
     run("glob_pattern", &words, glob_pattern::check);
+}
+
+#[test]
+fn wire_frame_holds() {
+    let words = [
+        "{",
+        "}",
+        "[",
+        "]",
+        "\"Done\"",
+        "\"Shut\"",
+        "\"Build\"",
+        "\"Chunk\"",
+        ":",
+        ",",
+        "null",
+        "true",
+        "-1",
+        "1e999",
+        "\"ticket\"",
+        "\u{fffd}",
+        "\0",
+        "\"\\ud800\"",
+    ];
+    run("wire_frame", &words, wire_frame::check);
 }
