@@ -85,10 +85,10 @@ impl Supervisor {
     }
 
     async fn build(&self, profile: &str) -> Result<spawn::Launcher, Refusal> {
-        if profile == "shell" || self.policy.is_strict() {
-            if let Some(refusal) = enforce::never_for_programs(&self.policy.required()) {
-                return Err(refusal);
-            }
+        if (profile == "shell" || self.policy.is_strict())
+            && let Some(refusal) = enforce::never_for_programs(&self.policy.required())
+        {
+            return Err(refusal);
         }
         let started = self.started.lock().unwrap_or_else(PoisonError::into_inner).take();
         let refused = |why: String| enforce::cannot_enforce(&[why]);

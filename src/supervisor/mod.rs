@@ -118,25 +118,23 @@ pub struct Offer {
 
 /// A typed "no" with details.
 #[derive(Debug)]
-struct No {
-    refusal: Refusal,
-    details: Map<String, Value>,
-}
+struct No(Box<(Refusal, Map<String, Value>)>);
 
 impl From<Refusal> for No {
     fn from(refusal: Refusal) -> Self {
-        No { refusal, details: Map::new() }
+        No(Box::new((refusal, Map::new())))
     }
 }
 
 impl No {
     fn detail(mut self, key: &str, value: impl Into<Value>) -> Self {
-        self.details.insert(key.to_owned(), value.into());
+        self.0.1.insert(key.to_owned(), value.into());
         self
     }
 
     fn into_outcome(self) -> Outcome {
-        Outcome { details: self.details, ..Outcome::from(self.refusal) }
+        let (refusal, details) = *self.0;
+        Outcome { details, ..Outcome::from(refusal) }
     }
 }
 

@@ -25,6 +25,9 @@ const TRIES: u32 = 5;
 /// Wall time of a built-in tool that starts no program; searches bound themselves at thirty seconds.
 const TOOL_TIME: Duration = Duration::from_secs(45);
 
+/// Paths of a door, and the descriptors that go with it.
+type Opened = (Vec<DoorPath>, Vec<OwnedFd>);
+
 /// What a call has become on its way.
 pub(super) struct Road {
     pub entry: &'static Entry,
@@ -160,7 +163,7 @@ impl Supervisor {
 
     /// The supervisor's own descriptors and the description that the worker checks against its view.
     /// `None`: a file was replaced since it was resolved.
-    fn door(&self, resolved: &[(Resolved, Need)]) -> Result<Option<(Vec<DoorPath>, Vec<OwnedFd>)>, Refusal> {
+    fn door(&self, resolved: &[(Resolved, Need)]) -> Result<Option<Opened>, Refusal> {
         let mut descriptors = Vec::new();
         let mut paths = Vec::with_capacity(resolved.len());
         for (resolved, need) in resolved {
