@@ -40,7 +40,7 @@ use compose::Merged;
 use glob::{Pattern, PatternSet};
 
 /// Holding one of these tells you: every layer was read and checked, each later one only tightened, and all patterns
-/// compile. Made by [`load`] alone.
+/// compile. Made by `load` alone.
 #[derive(Debug, Clone)]
 pub struct Policy {
     pub(crate) merged: Merged,
