@@ -179,9 +179,10 @@ impl Supervisor {
             .map_err(fault)?;
         let limits = self.policy.limits();
         if limits.pids < PID_MAX_FLOOR || !crate::sys::kernel_at_least(6, 14) {
-            // Counted for all processes of this user in the session's user namespace: the launcher and idle workers too.
+            // Counted for all processes of this user in the session's user namespace: the launcher's two and the
+            // worker itself at least.
             let programs = confinements.iter_mut().filter(|kind| kind.programs);
-            programs.for_each(|kind| kind.rlimits.push(("nproc".to_owned(), u64::from(limits.pids) + 16)));
+            programs.for_each(|kind| kind.rlimits.push(("nproc".to_owned(), u64::from(limits.pids) + 5)));
         }
         Ok(SessionPlan {
             root,
