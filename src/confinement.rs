@@ -239,6 +239,8 @@ pub struct SessionPlan {
     pub env: Vec<(String, String)>,
     /// The kinds of worker this session uses.
     pub confinements: Vec<Confinement>,
+    /// No namespaces and no view: the first attempt showed that this host does not let them be built.
+    pub bare: bool,
     /// The operator accepts missing guarantees (`--allow-degraded`): go on where a mechanism is missing.
     pub allow_degraded: bool,
     /// Bytes that private folders may hold together.

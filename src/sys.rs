@@ -197,6 +197,25 @@ pub fn pidfd_signal(pidfd: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
 /// # Errors
 /// The kernel's.
 pub fn close_all_but(keep: &[RawFd]) -> io::Result<()> {
+    close_ranges(keep).or_else(|_| close_listed(keep))
+}
+
+/// The same one by one, where `close_range` is refused.
+fn close_listed(keep: &[RawFd]) -> io::Result<()> {
+    let listed: Vec<RawFd> = std::fs::read_dir("/proc/self/fd")?
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|fd| *fd > 2 && !keep.contains(fd))
+        .collect();
+    for fd in listed {
+        // JUSTIFICATION: as for close_range: the owners are copies that are never dropped here, or nobody (at start).
+        // SAFETY: see `close_ranges`; the descriptor of the listing itself is closed already, which is EBADF.
+        let _ = unsafe { libc::close(fd) };
+    }
+    Ok(())
+}
+
+fn close_ranges(keep: &[RawFd]) -> io::Result<()> {
     let mut keep: Vec<u32> = keep.iter().filter_map(|fd| u32::try_from(*fd).ok()).collect();
     keep.sort_unstable();
     let mut first = 3;
@@ -211,17 +230,6 @@ pub fn close_all_but(keep: &[RawFd]) -> io::Result<()> {
         first = kept.saturating_add(1);
     }
     Ok(())
-}
-
-/// Marks every descriptor from `first` on as closed at exec.
-///
-/// # Errors
-/// The kernel's.
-pub fn cloexec_from(first: u32) -> io::Result<()> {
-    const CLOSE_RANGE_CLOEXEC: u32 = 4;
-    // JUSTIFICATION: not wrapped by nix.
-    // SAFETY: only integers are passed; no descriptor is closed.
-    check(unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, CLOSE_RANGE_CLOEXEC) }).map(drop)
 }
 
 /// Takes a descriptor number that this process was started with.

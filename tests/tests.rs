@@ -35,3 +35,5 @@ mod profiles;
 mod programs;
 /// The fuzz properties over their corpus and seeded input.
 mod properties;
+/// Faults that were found once.
+mod regression;

@@ -154,8 +154,10 @@ pub fn enter(prepared: &Prepared, allow_degraded: bool) -> Result<(Confined, Fac
     };
     let ruleset = own.as_ref().or(prepared.ruleset.as_ref());
     set_limits(&prepared.confinement.rlimits)?;
-    caps::drop_all().map_err(broken("capabilities"))?;
-    prctl::set_no_new_privs().map_err(|error| broken("no_new_privs")(error.to_string()))?;
+    let dropped = caps::drop_all().map_err(broken("capabilities"));
+    dropped.or_else(|broken| accept(broken, allow_degraded, &mut facts))?;
+    let locked = prctl::set_no_new_privs().map_err(|error| broken("no_new_privs")(error.to_string()));
+    locked.or_else(|broken| accept(broken, allow_degraded, &mut facts))?;
     if let Some(ruleset) = ruleset {
         let restricted = restrict(ruleset);
         restricted.or_else(|broken| accept(broken, allow_degraded, &mut facts))?;

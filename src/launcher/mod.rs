@@ -51,7 +51,7 @@ fn start() -> io::Result<()> {
     // Its own session: a Ctrl-C at the terminal is the supervisor's to answer, not ours to die of.
     nix::unistd::setsid()?;
     // A process that is not dumpable cannot write its own uid_map (an unreadable image makes it so).
-    prctl::set_dumpable(true)?;
+    let _ = prctl::set_dumpable(true); // Without it the map cannot be written, which is then said to be missing.
     let socket = UnixStream::from(socket);
     let Some((ToLauncher::Build(plan), _)) = wire::receive::<ToLauncher>(&socket)? else {
         return Err(io::ErrorKind::InvalidData.into());
@@ -79,8 +79,10 @@ struct Session {
 
 impl Session {
     fn build(plan: SessionPlan) -> io::Result<Session> {
-        let mut made = namespaces::leave(plan.network);
-        if made.has("mnt") {
+        let mut made = if plan.bare { namespaces::Made::default() } else { namespaces::leave(plan.network) };
+        if plan.bare {
+            made.missing.push("namespaces: none, one of them or the view could not be built".to_owned());
+        } else if made.has("mnt") {
             match namespaces::into_pid_namespace() {
                 Ok(()) => made.names.push("pid".to_owned()),
                 Err(error) => made.missing.push(format!("namespace pid: {error}")),
@@ -169,7 +171,9 @@ impl Session {
             ToLauncher::Spawn { ticket, profile } => {
                 match self.spawn(&profile, &[socket.as_raw_fd(), ended.as_fd().as_raw_fd()]) {
                     Ok((worker, pidfd)) => {
-                        wire::send(socket, &FromLauncher::Worker { ticket }, &[worker.as_fd(), pidfd.as_fd()])
+                        let descriptors = std::iter::once(worker.as_fd()).chain(pidfd.as_ref().map(AsFd::as_fd));
+                        let descriptors: Vec<_> = descriptors.collect();
+                        wire::send(socket, &FromLauncher::Worker { ticket }, &descriptors)
                     }
                     Err(why) => wire::send(socket, &FromLauncher::Failed { ticket, why }, &[]),
                 }
@@ -185,7 +189,7 @@ impl Session {
         }
     }
 
-    fn spawn(&self, profile: &str, not_for_workers: &[i32]) -> Result<(UnixStream, OwnedFd), String> {
+    fn spawn(&self, profile: &str, not_for_workers: &[i32]) -> Result<(UnixStream, Option<OwnedFd>), String> {
         let prepared = match self.prepared.get(profile) {
             Some(Ok(prepared)) => prepared,
             Some(Err(why)) => return Err(why.clone()),
@@ -194,7 +198,11 @@ impl Session {
         let programs = prepared.confinement.programs;
         let namespaces = if programs && self.view { libc::CLONE_NEWPID | libc::CLONE_NEWNS } else { 0 };
         let (ours, theirs) = UnixStream::pair().map_err(|error| error.to_string())?;
-        match sys::fork_into(namespaces).map_err(|error| format!("fork: {error}"))? {
+        let (namespaces, forked) = match sys::fork_into(namespaces) {
+            Err(_) if namespaces != 0 && self.plan.allow_degraded => (0, sys::fork_into(0)),
+            forked => (namespaces, forked),
+        };
+        match forked.map_err(|error| format!("fork: {error}"))? {
             Forked::Child => {
                 let _ = (
                     not_for_workers.iter().try_for_each(|fd| nix::unistd::close(*fd)),
@@ -212,8 +220,8 @@ impl Session {
                 worker::main(seat)
             }
             Forked::Parent(pid) => {
-                let pidfd = sys::pidfd_open(pid).map_err(|error| format!("pidfd: {error}"))?;
-                Ok((ours, pidfd))
+                // Without it (an outer filter) the end of its socket ends a worker that starts programs.
+                Ok((ours, sys::pidfd_open(pid).ok()))
             }
         }
     }

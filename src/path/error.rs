@@ -65,6 +65,8 @@ impl ResolveError {
             ResolveError::NotFound | ResolveError::NotAFolder | ResolveError::LinkLoop | ResolveError::NotUtf8 => {
                 Code::NotFound
             }
+            // Only an outer filter says this to openat2, without which no path can be held beneath the root.
+            ResolveError::System(Errno::ENOSYS | Errno::EPERM) => Code::CannotEnforce,
             ResolveError::NoAccess | ResolveError::Busy | ResolveError::System(_) => Code::Unavailable,
         };
         let hint = match self {
@@ -115,7 +117,7 @@ pub(super) fn from_errno(errno: Errno) -> ResolveError {
         Errno::ENOTDIR => ResolveError::NotAFolder,
         Errno::EXDEV => ResolveError::Outside,
         Errno::ELOOP => ResolveError::LinkLoop,
-        Errno::EACCES | Errno::EPERM => ResolveError::NoAccess,
+        Errno::EACCES => ResolveError::NoAccess,
         Errno::ENAMETOOLONG => ResolveError::NameTooLong,
         Errno::EAGAIN => ResolveError::Busy,
         other => ResolveError::System(other),

@@ -225,6 +225,12 @@ impl Reader<'_> {
             // what is shipped speaks of `~` also where there is no home; then there is nothing to close
             .filter(|(_, spot)| !(self.origin.shipped && self.origin.home.is_none() && spot.value.starts_with('~')))
             .map(|(row, spot)| {
+                if table == "deny_path"
+                    && ["**", "**/", "**/*", "*", "/", "/*", "/**", "./**"].contains(&spot.value.as_str())
+                {
+                    let message = "this pattern denies everything, so nothing could be read or run";
+                    return Err(self.source.error(&spot.span, message));
+                }
                 Ok(PathRule {
                     pattern: self.pattern(&spot)?,
                     reason: row.text("reason").map(|r| r.value).unwrap_or_default(),

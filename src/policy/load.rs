@@ -8,7 +8,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nix::fcntl::{OFlag, OpenHow, ResolveFlag, open, openat2};
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, open, openat, openat2};
 use nix::sys::stat::Mode as Bits;
 
 use super::compose::{Merged, Power};
@@ -291,7 +291,12 @@ fn project(root: &Path) -> Result<Option<LayerText>, PolicyError> {
     let how = OpenHow::new()
         .flags(OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY)
         .resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_SYMLINKS | ResolveFlag::RESOLVE_NO_MAGICLINKS);
-    match openat2(&folder, PROJECT_FILE, how) {
+    let opened = openat2(&folder, PROJECT_FILE, how).or_else(|errno| match errno {
+        // An outer filter without openat2: one plain name after the other, through no link, is as good.
+        nix::errno::Errno::ENOSYS | nix::errno::Errno::EPERM => step_by_step(&folder),
+        other => Err(other),
+    });
+    match opened {
         Ok(file) => Ok(Some(LayerText { layer: Layer::Project, text: read_all(File::from(file), &name)?, name })),
         Err(nix::errno::Errno::ENOENT | nix::errno::Errno::ENOTDIR) => Ok(None),
         Err(nix::errno::Errno::ELOOP | nix::errno::Errno::EXDEV) => {
@@ -299,6 +304,13 @@ fn project(root: &Path) -> Result<Option<LayerText>, PolicyError> {
         }
         Err(e) => Err(fault(format!("this policy file cannot be read: {e}"))),
     }
+}
+
+fn step_by_step(root: &std::os::fd::OwnedFd) -> nix::Result<std::os::fd::OwnedFd> {
+    let (folder, file) = PROJECT_FILE.split_once('/').ok_or(nix::errno::Errno::EINVAL)?;
+    let no_link = OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let folder = openat(root, folder, OFlag::O_PATH | OFlag::O_DIRECTORY | no_link, Bits::empty())?;
+    openat(&folder, file, OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | no_link, Bits::empty())
 }
 
 fn read_all(file: File, name: &str) -> Result<String, PolicyError> {

@@ -9,7 +9,7 @@ use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
 use super::{No, SessionKind, Supervisor, enforce, masks, spawn, watch};
 use crate::call::{Code, Refusal};
-use crate::confinement::{GuardPlan, Mask, Place, SessionPlan};
+use crate::confinement::{GuardPlan, Mask, PathRule, Place, Rights, SessionPlan};
 use crate::limits::{PID_MAX_FLOOR, SCAN_ENTRIES};
 use crate::path::{Resolved, Root, Scan, ScanSets};
 use crate::profile::{self, EnvironmentFacts, HostKind, SessionFacts, ViewFacts};
@@ -29,12 +29,23 @@ pub(super) struct Ground {
     pub had_settings: bool,
     pub launcher: OnceCell<Result<spawn::Launcher, Refusal>>,
     scan: Mutex<Option<Scan>>,
+    /// Folders that could not be listed and are covered since.
+    hidden: Mutex<std::collections::HashSet<PathBuf>>,
 }
 
 impl Ground {
     pub fn new(root: Root, home: PathBuf, sets: ScanSets, lifted: Vec<String>) -> Ground {
         let had_settings = std::fs::symlink_metadata(root.real().join(".stockade")).is_ok();
-        Ground { root, home, sets, lifted, had_settings, launcher: OnceCell::new(), scan: Mutex::new(None) }
+        Ground {
+            root,
+            home,
+            sets,
+            lifted,
+            had_settings,
+            launcher: OnceCell::new(),
+            scan: Mutex::new(None),
+            hidden: Mutex::default(),
+        }
     }
 
     /// What is known of the names in the workspace; scans when nothing is known yet.
@@ -59,8 +70,15 @@ impl Ground {
         let changes = scan.refresh(&self.root, &self.sets).map_err(scan_failed)?;
         // A repository that programs made in this session is theirs to set up; its hooks are reported, not covered.
         let settings = changes.new_protected.iter().filter(|found| !found.rel.iter().any(|name| name == ".git"));
-        let mut new: Vec<Mask> = masks::of_found(&self.root, changes.new_denied.iter(), settings);
+        let mut new: Vec<Mask> = masks::of_found(&self.root, &self.sets, changes.new_denied.iter(), settings);
         self.lifted.iter().for_each(|lift| masks::lift(&mut new, &self.root.real().join(lift)));
+        let unreadable = masks::of_unreadable(&self.root, &scan.unreadable);
+        let mut hidden = self.hidden.lock().await;
+        for mask in unreadable.map_err(|why| enforce::cannot_enforce(&[why]))? {
+            if hidden.insert(mask.at.clone()) {
+                new.push(mask);
+            }
+        }
         if let (Some(Ok(launcher)), false) = (self.launcher.get(), new.is_empty()) {
             let failed = launcher.cover(new).await.map_err(|why| enforce::cannot_enforce(&[why]))?;
             // A name that is gone again is no longer to be covered.
@@ -97,14 +115,23 @@ impl Supervisor {
             Some(Err(error)) => return Err(refused(format!("the launcher cannot be started: {error}"))),
             None => return Err(refused("the launcher has ended".to_owned())),
         };
-        // One call of a built-in tool is handed its file; only what starts programs needs every mask.
+        // One call that is handed its file needs no masks; what walks or starts programs needs every one.
         let single = self.settings.kind == SessionKind::Call;
-        let masks = if single && profile != "shell" { Vec::new() } else { self.masks().await? };
+        let masks = if single && matches!(profile, "read" | "write") { Vec::new() } else { self.masks().await? };
         let trees = trees(&self.policy.write_trees())?;
         let guard = self.guard_plan(&trees, !single || profile == "shell").await?;
         let one = single || self.settings.kind == SessionKind::Run;
-        let plan = self.plan(masks, guard, one.then_some(profile))?;
-        let launcher = started.build(plan).await.map_err(refused)?;
+        let plan = self.plan(masks, guard.clone(), one.then_some(profile), false)?;
+        let mut launcher = started.build(plan).await.map_err(refused)?;
+        if !launcher.built.view {
+            // One step down the ladder: half a session is none, so a new launcher builds none of it.
+            let missing = std::mem::take(&mut launcher.built.missing);
+            let started = spawn::start_launcher().map_err(|error| refused(error.to_string()))?;
+            let plan = self.plan(Vec::new(), guard, one.then_some(profile), true)?;
+            launcher = started.build(plan).await.map_err(refused)?;
+            launcher.built.missing.splice(0..0, missing);
+            launcher.built.missing.dedup();
+        }
         if one {
             launcher.warm(profile).await; // Made while the rest of the way is gone.
         } else {
@@ -119,8 +146,17 @@ impl Supervisor {
         let guard = self.ground.scan().await?;
         let mut masks = Vec::new();
         if let Some(scan) = guard.as_ref() {
-            masks.extend(masks::of_found(&self.ground.root, scan.denied.iter(), scan.protected.iter()));
+            masks.extend(masks::of_found(
+                &self.ground.root,
+                &self.ground.sets,
+                scan.denied.iter(),
+                scan.protected.iter(),
+            ));
             masks.extend(masks::of_sockets(&self.ground.root, &scan.sockets));
+            masks.extend(
+                masks::of_unreadable(&self.ground.root, &scan.unreadable)
+                    .map_err(|why| enforce::cannot_enforce(&[why]))?,
+            );
             if !scan.unreadable.is_empty() && self.policy.is_strict() {
                 let first = scan.unreadable.first().map(|path| path.display().to_string()).unwrap_or_default();
                 return Err(enforce::cannot_enforce(&[format!("denied names: the folder {first} cannot be read")]));
@@ -129,7 +165,7 @@ impl Supervisor {
         Ok(masks)
     }
 
-    fn plan(&self, masks: Vec<Mask>, guard: GuardPlan, only: Option<&str>) -> Result<SessionPlan, Refusal> {
+    fn plan(&self, masks: Vec<Mask>, guard: GuardPlan, only: Option<&str>, bare: bool) -> Result<SessionPlan, Refusal> {
         let fault = |error: profile::ProfileError| enforce::cannot_enforce(&[error.to_string()]);
         let root = self.ground.root.real().to_path_buf();
         let extra_read = trees(&self.policy.read_trees())?;
@@ -167,7 +203,7 @@ impl Supervisor {
             network,
             strict: self.policy.is_strict(),
             limits: self.policy.limits(),
-            degraded_network: false,
+            degraded_network: bare,
             // The launcher takes it back where there is no pid namespace.
             debug: true,
         };
@@ -177,6 +213,13 @@ impl Supervisor {
             .map(|name| profile::confinement(name, &facts))
             .collect::<Result<Vec<_>, _>>()
             .map_err(fault)?;
+        if bare {
+            // Without a view there are no private folders: the host's own home and /tmp stand at these paths.
+            let own = |rule: &PathRule| {
+                rule.rights != Rights::All || rule.path == root || facts.extra_write.contains(&rule.path)
+            };
+            confinements.iter_mut().for_each(|kind| kind.paths.retain(own));
+        }
         let limits = self.policy.limits();
         if limits.pids < PID_MAX_FLOOR || !crate::sys::kernel_at_least(6, 14) {
             // Counted for all processes of this user in the session's user namespace: the launcher's two and the
@@ -197,6 +240,7 @@ impl Supervisor {
             pids: limits.pids,
             memory_bytes: limits.memory_bytes,
             guard,
+            bare,
         })
     }
 

@@ -17,16 +17,53 @@ const DEPTH: usize = 8;
 /// can neither be read, replaced nor moved.
 pub(super) fn of_found<'a>(
     root: &Root,
+    sets: &ScanSets,
     denied: impl Iterator<Item = &'a Found>,
     protected: impl Iterator<Item = &'a Found>,
 ) -> Vec<Mask> {
     let mask = |found: &Found, kind| Mask { at: root.real().join(&found.rel), dir: found.is_dir, kind };
-    let mut masks: Vec<Mask> = denied.map(|found| mask(found, MaskKind::Hidden)).collect();
+    let anchored = |set: &PatternSet, found: &Found| set.text(found.pattern).is_none_or(is_anchored);
+    let mut masks = Vec::new();
+    for found in denied {
+        masks.push(mask(found, MaskKind::Hidden));
+        if anchored(&sets.deny, found) {
+            masks.extend(pins(root.real(), &found.rel));
+        }
+    }
     for found in protected {
         masks.push(mask(found, MaskKind::ReadOnly));
         masks.extend(pin(root, found));
+        if anchored(&sets.protect, found) {
+            masks.extend(pins(root.real(), &found.rel));
+        }
     }
     masks
+}
+
+/// A pattern that means one place (`sub/secret`), not a name at any depth (`**/.env`): what it names loses its name when a
+/// folder above is moved.
+fn is_anchored(pattern: &str) -> bool {
+    !pattern.starts_with("**/") && pattern.trim_end_matches('/').contains('/')
+}
+
+/// The folders between a base and a name in it: pinned, so that none of them can be moved away.
+fn pins(base: &Path, rel: &Path) -> Vec<Mask> {
+    let above = rel.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
+    above.map(|folder| Mask { at: base.join(folder), dir: true, kind: MaskKind::Pinned }).collect()
+}
+
+/// A folder whose names cannot be listed may hold denied ones under names that a program knows: it is hidden as a whole.
+///
+/// # Errors
+/// The workspace itself cannot be listed.
+pub(super) fn of_unreadable(root: &Root, folders: &[PathBuf]) -> Result<Vec<Mask>, String> {
+    let mask = |folder: &PathBuf| {
+        if folder.as_os_str().is_empty() {
+            return Err("denied names: the workspace cannot be listed".to_owned());
+        }
+        Ok(Mask { at: root.real().join(folder), dir: true, kind: MaskKind::Hidden })
+    };
+    folders.iter().map(mask).collect()
 }
 
 /// The folder of settings (`.git`) that a protected name stands in.
@@ -97,7 +134,13 @@ pub(super) fn of_trees(trees: &[PathBuf], policy: &Policy, root: &Path) -> Vec<M
                 let path = entry.path();
                 let dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
                 let socket = entry.file_type().is_ok_and(|kind| kind.is_socket());
-                let kind = if socket || policy.denies_outside(&path, dir).is_some() {
+                let denied = policy.denies_outside(&path, dir);
+                if denied.is_some_and(|rule| is_anchored(rule.pattern.text()))
+                    && let Ok(rel) = path.strip_prefix(tree)
+                {
+                    masks.extend(pins(tree, rel));
+                }
+                let kind = if socket || denied.is_some() {
                     MaskKind::Hidden
                 } else if policy.protects_outside(&path, dir).is_some() {
                     MaskKind::ReadOnly

@@ -89,7 +89,7 @@ struct State {
 
 #[derive(Debug)]
 enum Answer {
-    Worker { socket: UnixStream, pidfd: OwnedFd },
+    Worker { socket: UnixStream, pidfd: Option<OwnedFd> },
     Covered(Vec<String>),
     Failed(String),
 }
@@ -177,7 +177,7 @@ async fn route(mut reader: Reader, shared: Arc<Shared>) {
             FromLauncher::Worker { ticket } => {
                 let mut descriptors = descriptors.into_iter();
                 match (descriptors.next(), descriptors.next()) {
-                    (Some(socket), Some(pidfd)) => (ticket, Answer::Worker { socket: UnixStream::from(socket), pidfd }),
+                    (Some(socket), pidfd) => (ticket, Answer::Worker { socket: UnixStream::from(socket), pidfd }),
                     _ => (ticket, Answer::Failed("the launcher sent no descriptors".to_owned())),
                 }
             }
@@ -260,7 +260,7 @@ impl Drop for Launcher {
 pub struct Worker {
     reader: Reader,
     writer: Writer,
-    pidfd: OwnedFd,
+    pidfd: Option<OwnedFd>,
     done: bool,
     cage: Option<Cage>,
 }
@@ -283,7 +283,7 @@ impl Worker {
     /// # Errors
     /// There is no cgroup to be had.
     pub fn confine_to(&mut self, cage: Cage) -> io::Result<()> {
-        cage.admit(self.pidfd.as_fd())?;
+        cage.admit(self.pidfd.as_ref().ok_or(io::ErrorKind::Unsupported)?.as_fd())?;
         self.cage = Some(cage);
         Ok(())
     }
@@ -312,7 +312,9 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         if !self.done || self.cage.is_some() {
-            let _ = sys::pidfd_signal(self.pidfd.as_fd(), libc::SIGKILL);
+            if let Some(pidfd) = &self.pidfd {
+                let _ = sys::pidfd_signal(pidfd.as_fd(), libc::SIGKILL);
+            }
         }
     }
 }

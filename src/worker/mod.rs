@@ -98,22 +98,35 @@ fn tell_broken(seat: &Seat<'_>, broken: &Broken) -> io::Result<()> {
 /// The steps before and after `confine::enter` that need the process rather than the kernel's fences.
 fn shut(seat: &Seat<'_>) -> Result<(Confined, Facts, OwnedFd), Broken> {
     let step = |step| move |error: nix::Error| Broken { step, why: error.to_string() };
-    prctl::set_pdeathsig(Signal::SIGKILL).map_err(step("die with the launcher"))?;
+    let mut missing = Vec::new();
+    let tolerate = |missing: &mut Vec<String>, result: Result<(), Broken>| match result {
+        Err(broken) if seat.plan.allow_degraded => {
+            missing.push(broken.to_string());
+            Ok(())
+        }
+        other => other,
+    };
+    let dies = prctl::set_pdeathsig(Signal::SIGKILL).map_err(step("die with the launcher"));
+    tolerate(&mut missing, dies)?;
     nix::unistd::setsid().map_err(step("own session"))?;
     umask(Mode::from_bits_truncate(0o022));
-    let mut missing = Vec::new();
     if seat.own_pid_namespace {
         let unbounded =
             proc::mount_own(seat.plan.pids).map_err(|error| Broken { step: "own /proc", why: error.to_string() })?;
         missing.extend(unbounded);
     }
+    let without_own = seat.prepared.confinement.programs && !seat.own_pid_namespace;
     let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let root = nix::fcntl::open(&seat.plan.root, flags, Mode::empty()).map_err(step("open the workspace"))?;
     nix::unistd::fchdir(&root).map_err(step("enter the workspace"))?;
     // Programs run under our user; without this they could read our memory and descriptors through /proc/1.
-    prctl::set_dumpable(false).map_err(step("not dumpable"))?;
+    tolerate(&mut missing, prctl::set_dumpable(false).map_err(step("not dumpable")))?;
     let (confined, mut facts) = confine::enter(seat.prepared, seat.plan.allow_degraded)?;
     facts.namespaces.clone_from(&seat.namespaces);
+    if without_own {
+        facts.namespaces.retain(|name| name != "pid");
+        missing.push("namespace pid: none of its own for this call".to_owned());
+    }
     facts.view = seat.view;
     facts.missing.extend(missing);
     Ok((confined, facts, root))
