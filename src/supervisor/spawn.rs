@@ -311,10 +311,8 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        if !self.done || self.cage.is_some() {
-            if let Some(pidfd) = &self.pidfd {
-                let _ = sys::pidfd_signal(pidfd.as_fd(), libc::SIGKILL);
-            }
+        if let (Some(pidfd), true) = (&self.pidfd, !self.done || self.cage.is_some()) {
+            let _ = sys::pidfd_signal(pidfd.as_fd(), libc::SIGKILL);
         }
     }
 }
