@@ -232,19 +232,6 @@ fn close_ranges(keep: &[RawFd]) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes a descriptor number that this process was started with.
-///
-/// # Errors
-/// `EBADF` when it is not open.
-pub fn adopt(fd: RawFd) -> io::Result<OwnedFd> {
-    // JUSTIFICATION: the launcher is handed its socket by number; no safe type can vouch for that.
-    // SAFETY: F_GETFD reads a flag of a number.
-    check(libc::c_long::from(unsafe { libc::fcntl(fd, libc::F_GETFD) }))?;
-    // JUSTIFICATION: as above.
-    // SAFETY: it is open, and this is called once, at start, for the one number that is ours by agreement.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
 /// Takes a descriptor number that `recvmsg` has just returned.
 #[must_use]
 pub fn received(fd: RawFd) -> OwnedFd {
@@ -360,10 +347,5 @@ mod tests {
     #[test]
     fn versions_are_numbers() {
         assert!(kernel_at_least(5, 13) && kernel_at_least(0, 99) && !kernel_at_least(1000, 0));
-    }
-
-    #[test]
-    fn adopting_a_closed_number_fails() {
-        assert_eq!(adopt(999_999).expect_err("not open").raw_os_error(), Some(libc::EBADF));
     }
 }

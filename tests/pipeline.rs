@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 use crate::support::{Bay, User, assert_sealed, users};
 
 /// A session that is asked line by line.
-struct Session {
+pub(crate) struct Session {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
 }
 
 impl Session {
-    fn new(bay: &Bay, what: &str) -> Session {
+    pub(crate) fn new(bay: &Bay, what: &str) -> Session {
         let mut child = bay.command(what).stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         Session { input: child.stdin.take(), output: BufReader::new(child.stdout.take().unwrap()), child }
     }
@@ -33,7 +33,7 @@ impl Session {
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
     }
 
-    fn ask(&mut self, tool: &str, args: &Value) -> Value {
+    pub(crate) fn ask(&mut self, tool: &str, args: &Value) -> Value {
         self.send(&json!({"tool": tool, "args": args}).to_string());
         self.answer()
     }

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::json;
 
+use crate::pipeline::Session;
 use crate::support::{Bay, User, shown, users};
 
 /// Content of denied files, as in the bay.
@@ -87,4 +88,31 @@ fn names_of_the_real_home_need_no_cover() {
     bay.put("home/.aws/credentials", TOKEN);
     let heard = said(&bay, "cat ~/.aws/credentials; echo RAN");
     assert!(heard.contains("RAN") && !heard.contains(TOKEN), "{heard}");
+}
+
+/// A look for another purpose (a read of a file with two names) took note of new names and nobody covered them.
+#[test]
+fn a_new_denied_name_is_covered_whoever_saw_it_first() {
+    for user in users() {
+        let bay = Bay::new(user);
+        fs::hard_link(bay.work("src/a.txt"), bay.work("src/twin")).unwrap();
+        let mut session = Session::new(&bay, "session");
+        assert_eq!(session.ask("bash", &json!({"command": "true"}))["ok"], true);
+        bay.put("work/src/.env", TOKEN);
+        assert_eq!(session.ask("read_file", &json!({"path": "src/twin"}))["ok"], true);
+        let seen = session.ask("bash", &json!({"command": "cat src/.env; echo RAN"})).to_string();
+        assert!(seen.contains("RAN") && !seen.contains(TOKEN), "{user:?}: {seen}");
+    }
+}
+
+/// The watch that runs beside a command swallowed what the result should have listed.
+#[test]
+fn startup_files_are_listed_although_the_watch_saw_them_first() {
+    for user in users() {
+        let bay = Bay::new(user);
+        let mut session = Session::new(&bay, "session");
+        let text = "mkdir -p .github/workflows; echo x > .github/workflows/x.yml; sleep 0.3; mkdir other; sleep 0.3";
+        let seen = session.ask("bash", &json!({"command": text}));
+        assert!(seen["details"]["startup_files"].to_string().contains("x.yml"), "{user:?}: {seen}");
+    }
 }

@@ -87,20 +87,16 @@ impl Supervisor {
         Cause { by: "view".to_owned(), rule: Some("outside of the workspace the view is read-only".to_owned()) }
     }
 
-    /// Files that programs made or changed and that run later, outside. `.stockade` itself is taken away again.
+    /// Files that programs made or changed and that run later, outside.
     async fn add_startup_files(&self, outcome: &mut Outcome) {
         let mut rows = Vec::new();
-        match self.ground.cover_new_names().await {
-            Ok(changes) => rows.extend(changes.iter().take(STARTUP_ROWS).map(|change| {
-                let kind = if change.kind == StartupKind::Created { "created" } else { "changed" };
-                json!({"path": change.rel.to_string_lossy(), "change": kind})
-            })),
-            Err(refusal) => rows.push(json!({"path": ".", "change": "unknown", "why": refusal.message})),
+        if let Err(refusal) = self.ground.cover_new_names().await {
+            rows.push(json!({"path": ".", "change": "unknown", "why": refusal.message}));
         }
-        if let Some(row) = self.take_settings_away() {
-            rows.retain(|row| !row["path"].as_str().is_some_and(|path| path.starts_with(".stockade")));
-            rows.push(row);
-        }
+        rows.extend(self.ground.take_startup().await.iter().take(STARTUP_ROWS).map(|change| {
+            let kind = if change.kind == StartupKind::Created { "created" } else { "changed" };
+            json!({"path": change.rel.to_string_lossy(), "change": kind})
+        }));
         if !rows.is_empty() {
             let names: Vec<&str> = rows.iter().filter_map(|row| row["path"].as_str()).take(10).collect();
             let note =
@@ -108,20 +104,6 @@ impl Supervisor {
             add_before_last_line(&mut outcome.text, &[note]);
         }
         outcome.details.insert("startup_files".to_owned(), Value::Array(rows));
-    }
-
-    /// The workspace's policy is the operator's. Where there was none when the session began, a program may have made one;
-    /// it could only tighten, and it does not stay.
-    pub(super) fn take_settings_away(&self) -> Option<Value> {
-        let path = self.ground.root.real().join(".stockade");
-        if self.ground.had_settings {
-            return None;
-        }
-        let found = std::fs::symlink_metadata(&path).ok()?;
-        // remove_dir_all does not follow links (CVE-2022-21658).
-        let removed = if found.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
-        let change = if removed.is_ok() { "removed" } else { "created" };
-        Some(json!({"path": ".stockade", "change": change}))
     }
 }
 

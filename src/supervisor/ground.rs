@@ -2,6 +2,7 @@
 //! plan it is given. **Who may enter:** `supervisor`. **Never done here:** judging calls. **Where the proof is:**
 //! `tests/escape.rs`, `tests/ladder.rs`.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
@@ -11,9 +12,11 @@ use super::{No, SessionKind, Supervisor, enforce, masks, spawn, watch};
 use crate::call::{Code, Refusal};
 use crate::confinement::{GuardPlan, Mask, PathRule, Place, Rights, SessionPlan};
 use crate::limits::{PID_MAX_FLOOR, SCAN_ENTRIES};
-use crate::path::{Resolved, Root, Scan, ScanSets};
+use crate::path::{Resolved, Root, Scan, ScanSets, StartupChange};
 use crate::profile::{self, EnvironmentFacts, HostKind, SessionFacts, ViewFacts};
 
+/// Startup files that are remembered until the next answer.
+const STARTUP_FILES: usize = 10_000;
 /// Where the private home stands when the workspace itself is the user's home.
 const OTHER_HOME: &str = "/run/home";
 
@@ -25,27 +28,25 @@ pub(super) struct Ground {
     pub sets: ScanSets,
     /// Exact paths that the policy lifts from the protected ones.
     pub lifted: Vec<String>,
-    /// `.stockade` was there when the session began; else a program that makes it has it taken away again.
-    pub had_settings: bool,
     pub launcher: OnceCell<Result<spawn::Launcher, Refusal>>,
     scan: Mutex<Option<Scan>>,
+    news: Mutex<News>,
+}
+
+/// What a look at the workspace brought and nobody has dealt with yet. Whoever looks first must not swallow it.
+#[derive(Debug, Default)]
+struct News {
+    /// Covers that are still to be made.
+    uncovered: Vec<Mask>,
     /// Folders that could not be listed and are covered since.
-    hidden: Mutex<std::collections::HashSet<PathBuf>>,
+    hidden: HashSet<PathBuf>,
+    /// Startup files that changed.
+    startup: Vec<StartupChange>,
 }
 
 impl Ground {
     pub fn new(root: Root, home: PathBuf, sets: ScanSets, lifted: Vec<String>) -> Ground {
-        let had_settings = std::fs::symlink_metadata(root.real().join(".stockade")).is_ok();
-        Ground {
-            root,
-            home,
-            sets,
-            lifted,
-            had_settings,
-            launcher: OnceCell::new(),
-            scan: Mutex::new(None),
-            hidden: Mutex::default(),
-        }
+        Ground { root, home, sets, lifted, launcher: OnceCell::new(), scan: Mutex::new(None), news: Mutex::default() }
     }
 
     /// What is known of the names in the workspace; scans when nothing is known yet.
@@ -60,34 +61,45 @@ impl Ground {
         Ok(scan)
     }
 
-    /// Looks what has changed and covers denied and protected names that are new. Returns what else changed.
+    /// Looks what has changed and covers denied and protected names that are new. Startup files that changed are kept for
+    /// [`Ground::take_startup`]. What could not be covered is tried again the next time, and is an error until it is.
     ///
     /// # Errors
     /// `cannot_enforce`: a name is denied and could not be covered.
-    pub async fn cover_new_names(&self) -> Result<Vec<crate::path::StartupChange>, Refusal> {
+    pub async fn cover_new_names(&self) -> Result<(), Refusal> {
         let mut guard = self.scan().await?;
-        let Some(scan) = guard.as_mut() else { return Ok(Vec::new()) };
+        let Some(scan) = guard.as_mut() else { return Ok(()) };
         let changes = scan.refresh(&self.root, &self.sets).map_err(scan_failed)?;
+        let mut news = self.news.lock().await;
+        news.startup.extend(changes.startup);
+        news.startup.truncate(STARTUP_FILES);
         // A repository that programs made in this session is theirs to set up; its hooks are reported, not covered.
         let settings = changes.new_protected.iter().filter(|found| !found.rel.iter().any(|name| name == ".git"));
         let mut new: Vec<Mask> = masks::of_found(&self.root, &self.sets, changes.new_denied.iter(), settings);
         self.lifted.iter().for_each(|lift| masks::lift(&mut new, &self.root.real().join(lift)));
         let unreadable = masks::of_unreadable(&self.root, &scan.unreadable);
-        let mut hidden = self.hidden.lock().await;
         for mask in unreadable.map_err(|why| enforce::cannot_enforce(&[why]))? {
-            if hidden.insert(mask.at.clone()) {
+            if news.hidden.insert(mask.at.clone()) {
                 new.push(mask);
             }
         }
-        if let (Some(Ok(launcher)), false) = (self.launcher.get(), new.is_empty()) {
-            let failed = launcher.cover(new).await.map_err(|why| enforce::cannot_enforce(&[why]))?;
+        news.uncovered.extend(new);
+        let Some(Ok(launcher)) = self.launcher.get() else { return Ok(()) };
+        if !news.uncovered.is_empty() {
+            let failed = launcher.cover(news.uncovered.clone()).await.map_err(|why| enforce::cannot_enforce(&[why]))?;
             // A name that is gone again is no longer to be covered.
             let left: Vec<String> = failed.into_iter().filter(|why| !why.contains("os error 2)")).collect();
             if !left.is_empty() && launcher.built.view {
                 return Err(enforce::cannot_enforce(&left));
             }
+            news.uncovered.clear();
         }
-        Ok(changes.startup)
+        Ok(())
+    }
+
+    /// Startup files that changed since they were last taken.
+    pub async fn take_startup(&self) -> Vec<StartupChange> {
+        std::mem::take(&mut self.news.lock().await.startup)
     }
 }
 
@@ -272,11 +284,9 @@ impl Supervisor {
             return Ok(());
         }
         self.launcher(profile).await?;
-        if self.settings.kind == SessionKind::Call {
-            return Ok(()); // Scanned a moment ago, for this very call.
-        }
-        if self.settings.kind != SessionKind::Run {
+        if self.tracked {
             self.ground.cover_new_names().await?;
+            drop(self.ground.take_startup().await); // Of somebody outside, between two calls.
         }
         self.watch.get_or_init(|| watch::start(std::sync::Arc::clone(&self.ground))).await;
         Ok(())
@@ -288,11 +298,9 @@ impl Supervisor {
         if facts.nlink < 2 || facts.kind != crate::path::Kind::File {
             return Ok(());
         }
-        let mut guard = self.ground.scan().await?;
-        let Some(scan) = guard.as_mut() else { return Ok(()) };
-        if scan.denied_identity(facts.dev, facts.ino).is_none() {
-            scan.refresh(&self.ground.root, &self.ground.sets).map_err(scan_failed)?;
-        }
+        self.ground.cover_new_names().await?;
+        let guard = self.ground.scan().await?;
+        let Some(scan) = guard.as_ref() else { return Ok(()) };
         match scan.denied_identity(facts.dev, facts.ino) {
             None => Ok(()),
             Some(found) => {

@@ -69,7 +69,6 @@ impl Supervisor {
         if let (Some(watch), Some(Ok(launcher))) = (self.watch.get(), self.ground.launcher.get()) {
             watch.end(launcher).await;
         }
-        self.take_settings_away();
         let name = argv.into_iter().next().unwrap_or_default();
         Ok(match answer {
             Some(FromWorker::Ended { killed_by: Some(why), .. }) if why == "timeout" => RunEnd::TimedOut,

@@ -55,7 +55,10 @@ pub(super) async fn start(ground: Arc<Ground>) -> Watch {
         return Watch::default();
     }
     let inotify = Arc::new(OwnedInotify(inotify));
-    #[expect(deprecated, reason = "its successor is unsafe; the descriptor lives as long as the object")]
+    #[expect(
+        deprecated,
+        reason = "its successor asks for a promise that this type keeps: the descriptor lives as long as the object"
+    )]
     let Ok(ready) = AsyncFd::new(Arc::clone(&inotify)) else { return Watch::default() };
     Watch(Mutex::new(Some(Running { task: tokio::spawn(follow(ready, ground)), inotify })))
 }
@@ -85,6 +88,9 @@ async fn add_folders(inotify: &Inotify, ground: &Ground) -> Option<()> {
 }
 
 async fn follow(ready: AsyncFd<Arc<OwnedInotify>>, ground: Arc<Ground>) {
+    // What was replaced between the scan and the first watch raised no event. A cover that fails is kept by the ground and
+    // refuses the next call.
+    let _ = ground.cover_new_names().await;
     loop {
         let Ok(mut guard) = ready.readable().await else { return };
         let mut relevant = false;
