@@ -35,8 +35,9 @@ pub fn holding(facts: &Facts, kind: Kind<'_>, network_off: bool) -> Vec<Guarante
     let fences = facts.landlock_abi > 0 && facts.seccomp && facts.no_new_privs && facts.capabilities_empty;
     let namespace = |name: &str| facts.namespaces.iter().any(|made| made == name);
     // Programs need the view: denied names inside an allowed tree are masks of it, and metadata writes outside are
-    // stopped by nothing else. Built-in tools are handed descriptors, or one folder by a last Landlock layer.
-    let files = fences && (facts.view || !kind.programs);
+    // stopped by nothing else. Tools that are handed their file, judged by device and inode, hold without it; one that walks
+    // a tree does not: another name (hard link) of a denied file is hidden by a mask alone.
+    let files = fences && (facts.view || matches!(kind.profile, "read" | "write"));
     let metadata = fences && (facts.view || matches!(kind.profile, "read" | "search"));
     let network = network_off && fences && (namespace("net") || !kind.programs);
     let tree = fences && (namespace("pid") && facts.view || !kind.programs);
@@ -145,6 +146,8 @@ mod tests {
         assert_eq!(judge(&bare, READ, &terms).expect("runs").degraded, ["namespace user: EPERM"]);
         let strict = Terms { strict: true, ..terms.clone() };
         assert!(judge(&bare, READ, &strict).is_err(), "strict refuses whatever is missing");
+        let search = Kind { profile: "search", programs: false };
+        assert!(judge(&bare, search, &terms).is_err(), "a walk without masks meets other names of denied files");
         let accepted = Terms { allow_degraded: true, ..terms };
         assert!(judge(&bare, SHELL, &accepted).expect("runs").degraded.len() > 1);
     }
